@@ -1,6 +1,6 @@
 """Gaussian splatting without lists, boxes or stages, in f64: every splat at every pixel.
 
-Written from the specification alone, one pixel at a time for all splats, for the tests to compare
+Written from the formulas alone, one pixel at a time for all splats, for the tests to compare
 with. `render` also takes part in finite differences.
 """
 

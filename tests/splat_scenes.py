@@ -45,7 +45,7 @@ def camera(
 
 
 def parity_scene() -> Scene:
-    """The scene of 18 splats whose image the specification states."""
+    """The scene of 18 splats with a known image."""
     i = np.arange(18)
     t = i / 17
     return Scene(

@@ -63,12 +63,14 @@ def test_every_op_can_be_lowered(definition: OpDef) -> None:
     assert can_be_lowered(definition), f"{definition.name}: add a kernel in rlx/codegen/kernels"
 
 
+@pytest.mark.guarantee("Derivatives", "Every op has derivatives, or a reason why not.")
 @pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
 def test_every_op_has_derivatives_or_a_reason(definition: OpDef) -> None:
     covered = not definition.operands or is_covered(definition)
     assert covered, f"{definition.name}: add a fact in rlx/passes/autodiff/rules"
 
 
+@pytest.mark.guarantee("Derivatives", "Every op is batched by `vmap`, or says why not.")
 @pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
 def test_every_op_says_how_it_is_batched(definition: OpDef) -> None:
     covered = kind_of(definition) is not None

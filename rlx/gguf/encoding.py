@@ -1,4 +1,4 @@
-"""Encoding of weights in blocks, with NumPy (specification 06, section 8).
+"""Encode weights as GGUF block types, with NumPy.
 
 The types of 32 elements give the bytes that the `gguf` package gives. The others are encoded
 deterministically, run by run, without a search for the smallest error.

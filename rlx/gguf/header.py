@@ -1,4 +1,4 @@
-"""The head of a GGUF file: metadata, and where tensors lie (specification 06, section 16)."""
+"""Parse the header of a GGUF file: metadata, and name, type, shape and offset of each tensor."""
 
 from __future__ import annotations
 

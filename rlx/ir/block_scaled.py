@@ -1,4 +1,4 @@
-"""Block types of weights that came as codes with scales beside them (specification 06, section 7).
+"""Block types of weights that are stored as integer codes with separate scales.
 
     int8/32  int8a/32  int4/32  fp8e4m3  fp8e5m2  nvfp4/16
 

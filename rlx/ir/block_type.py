@@ -1,4 +1,4 @@
-"""Block types: how groups of 32 or 256 weights lie in a few bytes (specification 06, section 8).
+"""Block types: the layout and decoding formula of groups of 32 or 256 quantized weights.
 
 A block type states its formula once, over an abstract block. NumPy evaluates it on arrays of
 blocks, for the reference interpreter and for files; kernels on the bytes of one block, or of as

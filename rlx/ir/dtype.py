@@ -180,7 +180,7 @@ def as_array_dtype(spec: Any) -> DType:
 
 
 def promote(left: DType, right: DType) -> DType:
-    """Return the dtype in which `left` and `right` meet (specification 01, section 2)."""
+    """Return the smallest dtype to which `left` and `right` both promote."""
     if left is right:
         return left
     if {left, right} == {DType.F16, DType.BF16} or {left, right} <= _STORED:

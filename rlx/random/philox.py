@@ -1,4 +1,4 @@
-"""The numbers of section 12 of the specification: a node's draws of a seed and the node's key.
+"""Random numbers by Philox-4x32-10 from a seed and a key, without state.
 
     uniform(42, 1, (3,))        the same at every call, whatever else is drawn
 
@@ -59,7 +59,7 @@ def sample(
     temperature: float = 1.0,
     offset: Any = 0,
 ) -> Any:
-    """Draw an index of each row of `logits`, `[..., vocabulary]`: section 13's `Sample`, as i32.
+    """Draw an index of each row of `logits`, `[..., vocabulary]`: as i32.
 
     Of each row the `top_k` largest (0: all; equals of the last one stay) are candidates, and of
     these the likeliest that together reach `top_p`. Row b takes word `offset + b` of the seed's

@@ -38,6 +38,7 @@ def test_sample_program_runs_in_a_directory_with_nothing_else(
     assert re.fullmatch(r"y: \d\.\d+\n", run("./a.out", cwd=tmp_path))
 
 
+@pytest.mark.guarantee("Exported C", "C compiles without warnings under strict flags.")
 @pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("threads", [None, "openmp", "callback"])
@@ -77,6 +78,7 @@ def test_extents_of_zero_compile_silently_and_run(tmp_path: Path, name: str, com
         assert run("./a.out", cwd=tmp_path).startswith("y")
 
 
+@pytest.mark.guarantee("Exported C", "The header is valid C++.")
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_header_is_clean_cpp(tmp_path: Path, compiler: str) -> None:
     for threads in (None, "callback"):
@@ -86,6 +88,10 @@ def test_header_is_clean_cpp(tmp_path: Path, compiler: str) -> None:
         run(require(compiler), "-std=c++17", *STRICT, "-fsyntax-only", source)
 
 
+@pytest.mark.guarantee(
+    "Exported C",
+    "Every symbol has the artifact's prefix, and no data is mutable.",
+)
 def test_every_symbol_has_the_prefix_and_no_data_is_mutable(step: Artifact) -> None:
     assert step.archive is not None
     lines = [line.split() for line in run("nm", step.archive).splitlines()]
@@ -101,6 +107,11 @@ def test_every_symbol_has_the_prefix_and_no_data_is_mutable(step: Artifact) -> N
     assert sum(sizes) == 0
 
 
+@pytest.mark.guarantee(
+    "Exported C",
+    "The library needs libm and the functions that copy and clear memory, nothing "
+    "else: no allocation, no output.",
+)
 def test_library_needs_only_memory_functions_and_libm(step: Artifact) -> None:
     assert step.archive is not None
     needed = {
@@ -170,6 +181,7 @@ def test_symbolic_extents_and_every_way_to_keep_params(tmp_path: Path, keep: str
         assert native.call("call", native.arena, n, native.ffi.NULL, native.ffi.NULL) == 4
 
 
+@pytest.mark.guarantee("Exported C", "Two exports of one program are the same bytes.")
 @pytest.mark.slow
 def test_two_processes_in_two_directories_write_the_same_bytes(tmp_path: Path) -> None:
     script = (
@@ -204,6 +216,10 @@ def test_two_artifacts_live_in_one_program(tmp_path: Path) -> None:
     run("./a.out", cwd=tmp_path)
 
 
+@pytest.mark.guarantee(
+    "Exported C",
+    "An artifact is clean under the address and undefined-behavior sanitizers.",
+)
 @pytest.mark.slow
 def test_artifact_is_clean_under_sanitizers(tmp_path: Path, step: Artifact) -> None:
     assert step.weights is not None

@@ -32,6 +32,10 @@ needs_zig = pytest.mark.skipif(
 )
 
 
+@pytest.mark.guarantee(
+    "Exported C",
+    "Artifacts for aarch64 and riscv64 compute the reference's results under emulation.",
+)
 @needs_zig
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["aarch64", "riscv64"])

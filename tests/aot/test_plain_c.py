@@ -131,6 +131,10 @@ def test_code_for_this_machine_gives_the_same_bits_at_every_level(
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-O3 -march=native")
 
 
+@pytest.mark.guarantee(
+    "Results",
+    "One exported file has the same bits from every compiler at every optimization level.",
+)
 @pytest.mark.slow
 def test_every_compiler_and_level_gives_the_same_bits(tmp_path: Path) -> None:
     artifact = export(mlp, tmp_path, "auto")

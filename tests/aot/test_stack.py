@@ -100,6 +100,10 @@ def promised(artifact: Artifact) -> int:
     return int(found[1])
 
 
+@pytest.mark.guarantee(
+    "Exported C",
+    "The stack that compilers report is within the bound that the header states.",
+)
 @pytest.mark.parametrize("graph", PROGRAMS)
 def test_stack_of_whole_programs_is_within_what_the_header_says(
     graph: Callable[[], Graph], tmp_path: Path

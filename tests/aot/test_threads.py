@@ -17,6 +17,7 @@ PROGRAM = (Path(__file__).parent / "threads.c").read_text()
 RELOAD = (Path(__file__).parent / "reload.c").read_text()
 
 
+@pytest.mark.guarantee("Results", "A result has the same bits for any number of threads.")
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", ["callback", "openmp"])
 def test_threaded_run_has_the_bits_of_a_plain_run(tmp_path: Path, threads: str) -> None:
@@ -55,6 +56,10 @@ def test_parts_in_any_order_and_number_give_the_same_bits(tmp_path: Path) -> Non
     assert run("./a.out", cwd=tmp_path) == "equal\n"
 
 
+@pytest.mark.guarantee(
+    "Exported C",
+    "Sixty-four threads, each with an arena, are clean under the thread sanitizer.",
+)
 @pytest.mark.slow
 def test_sixty_four_threads_are_clean_under_thread_sanitizer(tmp_path: Path) -> None:
     graph = large_rows()

@@ -16,6 +16,10 @@ pytest.importorskip("rich", reason="examples.digits shows its progress with rich
 SOURCE = Path(__file__).parents[2] / "examples" / "train_in_c" / "train.c"
 
 
+@pytest.mark.guarantee(
+    "Results",
+    "Exported C has the bits of the call from Python, training included.",
+)
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(("name", "least"), [("mlp", 90), ("conv", 97)])

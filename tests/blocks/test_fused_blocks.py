@@ -1,7 +1,7 @@
-"""The fused blocks of the specification by name: chapter 03, sections 9 and 10.
+"""Fused blocks (feed-forward, attention, transformer layers) against their formulas.
 
 Each is a block over plain ops, which fusion joins again: what they compute is compared with the
-formula of its section, natively and by reference, and so is how many kernels run.
+formula, natively and by reference, and so is how many kernels run.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ ACTIVATIONS: dict[str | None, Callable[[Array], Array]] = {
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_9_1_fused_mat_mul_bias_act(activation: str | None) -> None:
+def test_fused_mat_mul_bias_act(activation: str | None) -> None:
     feeds = Feeds()
     x, w, bias = feeds.input(2, LENGTH, WIDTH), feeds.param(WIDTH, INNER), feeds.param(INNER)
     y = blocks.linear(x, w, bias, activation=activation)
@@ -97,7 +97,7 @@ def test_9_1_fused_mat_mul_bias_act(activation: str | None) -> None:
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_9_2_fused_residual_layer_norm(has_bias: bool) -> None:
+def test_fused_residual_layer_norm(has_bias: bool) -> None:
     feeds = Feeds()
     x, residual = feeds.input(LENGTH, WIDTH), feeds.input(LENGTH, WIDTH)
     gamma, beta = feeds.param(WIDTH), feeds.param(WIDTH)
@@ -108,7 +108,7 @@ def test_9_2_fused_residual_layer_norm(has_bias: bool) -> None:
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_9_3_fused_residual_rms_norm(has_bias: bool) -> None:
+def test_fused_residual_rms_norm(has_bias: bool) -> None:
     feeds = Feeds()
     x, residual = feeds.input(LENGTH, WIDTH), feeds.input(LENGTH, WIDTH)
     gamma, beta = feeds.param(WIDTH), feeds.param(WIDTH)
@@ -120,7 +120,7 @@ def test_9_3_fused_residual_rms_norm(has_bias: bool) -> None:
 
 
 @pytest.mark.parametrize("gate_first", [False, True])
-def test_9_4_fused_swiglu(gate_first: bool) -> None:
+def test_fused_swiglu(gate_first: bool) -> None:
     feeds = Feeds()
     packed = feeds.input(3, 2 * INNER)
     up, gate = np.split(feeds[packed], 2, axis=1)[:: -1 if gate_first else 1]
@@ -128,7 +128,7 @@ def test_9_4_fused_swiglu(gate_first: bool) -> None:
     assert len(feeds.checked(y, up * silu(gate))) == 1
 
 
-def test_9_4_the_product_is_rounded_to_what_it_is_cast_to() -> None:
+def test_the_product_is_rounded_to_what_it_is_cast_to() -> None:
     feeds = Feeds()
     packed = feeds.input(3, 2 * INNER)
     feeds.graph.set_outputs([blocks.packed_swiglu(packed, cast_to="f16")])
@@ -139,7 +139,7 @@ def test_9_4_the_product_is_rounded_to_what_it_is_cast_to() -> None:
         np.testing.assert_allclose(found, up * silu(gate), rtol=2**-10, atol=2**-20)
 
 
-def test_9_5_lora_mat_mul() -> None:
+def test_lora_mat_mul() -> None:
     feeds = Feeds()
     x, w = feeds.input(LENGTH, WIDTH), feeds.param(WIDTH, INNER)
     a, b = feeds.param(WIDTH, 2), feeds.param(2, INNER)
@@ -191,7 +191,7 @@ class Attending(Feeds):
 
 @pytest.mark.parametrize("has_rope", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_9_6_fused_attention_block(has_bias: bool, has_rope: bool) -> None:
+def test_fused_attention_block(has_bias: bool, has_rope: bool) -> None:
     feeds = Attending()
     y = blocks.packed_attention(
         feeds.hidden, feeds.qkv, feeds.out, feeds.mask,
@@ -205,9 +205,7 @@ def test_9_6_fused_attention_block(has_bias: bool, has_rope: bool) -> None:
 
 @pytest.mark.parametrize("batch", [(2,), ()])
 @pytest.mark.parametrize("embedded", [WIDTH // 2, 3 * WIDTH])
-def test_9_6_heads_need_not_be_as_wide_as_the_embedding(
-    embedded: int, batch: tuple[int, ...]
-) -> None:
+def test_heads_need_not_be_as_wide_as_the_embedding(embedded: int, batch: tuple[int, ...]) -> None:
     """A hidden state without examples is one of a single example."""
     feeds = Feeds()
     hidden, mask = feeds.input(*batch, LENGTH, embedded), feeds.input(*(batch or (1,)), LENGTH)
@@ -220,8 +218,8 @@ def test_9_6_heads_need_not_be_as_wide_as_the_embedding(
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_9_7_fused_transformer_layer(has_bias: bool) -> None:
-    """With biases it is the `FusedBertLayer` of section 9.8."""
+def test_fused_transformer_layer(has_bias: bool) -> None:
+    """With biases: a BERT layer."""
     feeds = Attending()
     up, down = feeds.param(WIDTH, INNER), feeds.param(INNER, WIDTH)
     inner_biases = feeds.param(INNER), feeds.param(WIDTH)
@@ -235,7 +233,7 @@ def test_9_7_fused_transformer_layer(has_bias: bool) -> None:
     assert "narrow" not in feeds.checked(y, feeds.normed(last + first, 1))
 
 
-def test_9_8_fused_nomic_layer() -> None:
+def test_fused_nomic_layer() -> None:
     feeds = Attending()
     both, down = feeds.param(WIDTH, 2 * INNER), feeds.param(INNER, WIDTH)
     y = blocks.nomic_layer(
@@ -248,7 +246,7 @@ def test_9_8_fused_nomic_layer() -> None:
     assert "narrow" not in feeds.checked(y, feeds.normed(last + first, 1))
 
 
-def test_10_a_bias_on_one_side_is_refused() -> None:
+def test_a_bias_on_one_side_is_refused() -> None:
     feeds = Attending()
     with pytest.raises(GraphError, match="out_bias missing"):
         blocks.packed_attention(
@@ -256,14 +254,14 @@ def test_10_a_bias_on_one_side_is_refused() -> None:
         )
 
 
-def test_10_a_residual_that_broadcasts_is_refused() -> None:
+def test_a_residual_that_broadcasts_is_refused() -> None:
     feeds = Feeds()
     x, row, vector = feeds.input(LENGTH, WIDTH), feeds.input(1, WIDTH), feeds.param(WIDTH)
     with pytest.raises(ShapeError, match="residual has shape"):
         blocks.residual_layer_norm(x, row, vector, vector, eps=EPS)
 
 
-def test_10_an_intermediate_that_is_an_output_is_kept() -> None:
+def test_an_intermediate_that_is_an_output_is_kept() -> None:
     """A projection whose slices attention reads is a result beside."""
     feeds = Attending()
     projected = blocks.linear(feeds.hidden, feeds.qkv)

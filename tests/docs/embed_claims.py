@@ -126,7 +126,6 @@ _INTERFACE: Mapping[str, str] = {
     "writes a new file for the same code": _WEIGHTS
     + "test_other_weights_need_no_new_code_and_arenas_share_them",
 }
-"""Sections 1 to 4."""
 
 _TARGETS: Mapping[str, str] = {
     "The default target is portable: 16-byte vectors": _CROSS
@@ -208,7 +207,6 @@ _TARGETS: Mapping[str, str] = {
     + "test_large_products_call_the_library_of_the_machine",
     "only if the program calls it": _BLAS + "test_calls_without_a_library_are_refused",
 }
-"""Section 5."""
 
 _COMPILERS: Mapping[str, str] = {
     "with GCC before 12, lanes are picked one by one": _PLAIN
@@ -279,7 +277,6 @@ _COMPILERS: Mapping[str, str] = {
     "The paths of your program are then in the C": _ARTIFACT
     + "test_line_directives_lead_a_debugger_to_the_program",
 }
-"""Sections 6 and 7."""
 
 CLAIMS: Mapping[str, str] = {**_INTERFACE, **_TARGETS, **_COMPILERS}
 

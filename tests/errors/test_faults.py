@@ -24,6 +24,10 @@ def fault(function: Any, *args: Any, backend: str = "c") -> RlxError:
     return caught.value
 
 
+@pytest.mark.guarantee(
+    "Errors",
+    "An index out of range is an error that names the index and the extent.",
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_index_out_of_range_is_told_with_its_extent(backend: str) -> None:
     error = fault(lambda x, i: x[i], X, np.array([1, 7]), backend=backend)
@@ -93,6 +97,7 @@ def test_nodes_of_bodies_have_numbers_of_their_own_in_generated_code() -> None:
     assert any(place in line for line in program.c_source.splitlines() if "// %" in line)
 
 
+@pytest.mark.guarantee("Errors", "A fault in a loop of exported C names the user's line.")
 def test_the_fault_string_of_an_exported_loop_names_the_line_in_its_body(tmp_path: Path) -> None:
     graph = rlx.jit(failing_loop).graph(np.ones((70, 70)), np.array([1, 2]))
     text = rlx.aot(graph, tmp_path, name="loop").source.read_text()

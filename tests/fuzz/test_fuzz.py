@@ -28,6 +28,7 @@ from tests.fuzz.workers import outcomes
 PROGRAMS, AT_ONCE = 160, 20
 
 
+@pytest.mark.guarantee("Results", "C, LLVM and the NumPy reference agree on random programs.")
 @pytest.mark.slow
 @pytest.mark.whole
 @pytest.mark.parametrize("first", range(0, PROGRAMS, AT_ONCE))

@@ -16,7 +16,7 @@ BOUNDS = {
     "q8_0": 0.01, "q5_1": 0.05, "q5_0": 0.055, "q4_1": 0.10, "q4_0": 0.11, "q8_k": 0.01,
     "q6_k": 0.025, "q5_k": 0.05, "q4_k": 0.10, "q3_k": 0.20, "q2_k": 0.40,
 }  # fmt: skip
-"""Relative errors of normal weights (06, section 8)."""
+"""Relative errors of normal weights."""
 OF_GGUF = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "tq1_0", "tq2_0", "mxfp4")
 """Types that the `gguf` package encodes."""
 ENCODED = [*BOUNDS, "tq1_0", "tq2_0", "mxfp4"]

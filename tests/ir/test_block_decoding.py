@@ -1,4 +1,4 @@
-"""Block types decode as the specification's goldens and the `gguf` package say (06, 8 and 18)."""
+"""Block types decode to known values and to those of the `gguf` package."""
 
 from __future__ import annotations
 
@@ -72,7 +72,6 @@ def test_random_blocks_decode_as_the_gguf_package_does(name: str) -> None:
 
 
 def test_q6_k_scales_are_signed() -> None:
-    """06, section 17, item 2."""
     block = np.zeros(210, np.uint8)
     block[192:208] = 0xFF  # scales of -1
     block[208:210] = np.array([1.0], "<f2").view(np.uint8)
@@ -80,7 +79,6 @@ def test_q6_k_scales_are_signed() -> None:
 
 
 def test_q2_k_scales_come_first() -> None:
-    """06, section 17, item 1."""
     block = np.concatenate([np.ones(16), np.full(64, 255), np.zeros(4)]).astype(np.uint8)
     block[80:82] = np.array([1.0], "<f2").view(np.uint8)
     assert (decode_blocks(block, BLOCK_TYPES["q2_k"]) == 3.0).all()

@@ -1,4 +1,4 @@
-"""Dtypes: sizes, names and promotion (the facts of specification 01)."""
+"""Dtypes: sizes, names and promotion."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_promotion_commutes_up_to_ties_of_rank() -> None:
     ("size", "names"),
     [(1, "bool i8 u8"), (2, "f16 bf16 i16"), (4, "f32 i32 u32"), (8, "f64 i64 c64"), (16, "c128")],
 )
-def test_sizes_are_those_of_the_specification(size: int, names: str) -> None:
+def test_dtypes_have_their_sizes(size: int, names: str) -> None:
     assert {DType(name).size for name in names.split()} == {size}
 
 

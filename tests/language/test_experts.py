@@ -1,4 +1,4 @@
-"""Residency of experts: accounts, capture and placement (06, sections 12 and 18)."""
+"""Residency of experts: counts, capture and placement."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_prompts_of_a_mixture_meet_each_expert_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("top_k", [1, 4])
 def test_the_group_limited_gate_is_the_specifications(top_k: int) -> None:
-    """06, section 12, row by row; ties go to the lower number."""
+    """Row by row; ties go to the lower number."""
     rng = np.random.default_rng(4)
     scores = rng.uniform(size=(6, 16)).astype(np.float32)
     routing = np.round(scores + 0.3 * rng.standard_normal((6, 16)), 1).astype(np.float32)
@@ -190,7 +190,7 @@ def test_budgets_and_unions() -> None:
 
 @pytest.mark.parametrize("scheme", ["q4_0", "q8_0", "q6_k"])
 def test_stacks_are_decoded_as_plain_products_take_them(scheme: str) -> None:
-    """06, section 17, item 3: every scheme."""
+    """Every scheme."""
     width = BLOCK_TYPES[scheme].elements
     stack = packed_rows(scheme, 6, width).reshape(2, 3, -1)
     g = Graph("decoded")

@@ -1,4 +1,4 @@
-"""Rounding in training: values of section 18, gradients, and wrong uses."""
+"""Rounding in training: known values, gradients, and wrong uses."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_complex128_is_numpys(name: str) -> None:
 
 
 def test_the_gradient_of_a_square_is_the_number() -> None:
-    """The convention of the specification: derivatives by the conjugate."""
+    """Gradients are derivatives with respect to the conjugate."""
     found = rlx.jit(rlx.grad(lambda z: rnp.sum(rnp.real(z * rnp.conj(z)))))(Z)
     np.testing.assert_allclose(found, Z, rtol=1e-15)
     assert found.dtype == np.complex128

@@ -1,4 +1,4 @@
-"""Transforms as NumPy has them, and the facts of chapter 02, sections 9, 14 and 15, by name."""
+"""Transforms as NumPy has them; known values of lengths, axes and batches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def planes(x: Array) -> Array:
     return np.concatenate([x.real, x.imag], axis=-1)
 
 
-def test_facts_of_fft_x8() -> None:
+def test_of_fft_x8() -> None:
     np.testing.assert_allclose(rnp.fft.fft(X8.astype(np.complex64)), Y8, atol=5e-6)
     found = by_formula(planes(X8))
     np.testing.assert_allclose(found, planes(np.fft.fft(X8)), atol=1e-9)
@@ -55,7 +55,7 @@ def test_facts_of_fft_x8() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 5, 6, 7, 10, 12, 13, 15, 16, 17, 100, 1000, 67, 134])
-def test_facts_of_fft_round_trip(n: int) -> None:
+def test_of_fft_round_trip(n: int) -> None:
     x = RNG.standard_normal((2, 2 * n))
     back = by_formula(by_formula(x), inverse=True, scale=1 / n)
     np.testing.assert_allclose(back, x, atol=1e-9)
@@ -88,7 +88,7 @@ def test_a_batched_transform_is_one_along_the_next_axis() -> None:
     np.testing.assert_allclose(found, np.fft.ifft(x, axis=1), rtol=1e-4, atol=1e-5)
 
 
-def test_facts_of_fft_vjp_and_limit_16() -> None:
+def test_of_fft_vjp_and_limit_16() -> None:
     """The derivative of sum(re(fft x)**2) is the unscaled inverse of (2 re, 0), in any dtype."""
 
     def loss(x: Any) -> Any:
@@ -132,7 +132,7 @@ def test_transforms_along_several_axes_are_numpys(name: str) -> None:
     )
 
 
-def test_limit_17_frequencies_are_numpys() -> None:
+def test_frequencies_are_numpys() -> None:
     for n in (7, 8):
         np.testing.assert_array_equal(rnp.fft.fftfreq(n, 0.5), np.fft.fftfreq(n, 0.5))
         np.testing.assert_array_equal(rnp.fft.rfftfreq(n), np.fft.rfftfreq(n))
@@ -141,7 +141,7 @@ def test_limit_17_frequencies_are_numpys() -> None:
         np.testing.assert_array_equal(rnp.fft.ifftshift(x, 1), np.fft.ifftshift(x, 1))
 
 
-def test_limit_13_real_transforms_return_for_any_length_and_batch() -> None:
+def test_real_transforms_return_for_any_length_and_batch() -> None:
     for n in (8, 13):
         x = RNG.standard_normal((2, 3, n)).astype(np.float32)
         back = rlx.jit(lambda x, n=n: rnp.fft.irfft(rnp.fft.rfft(x), n))(x)
@@ -167,7 +167,7 @@ def test_transforms_of_f64_are_complex128_and_exact_to_it(n: int, backend: str) 
     np.testing.assert_allclose(back, x, atol=1e-14)
 
 
-def test_facts_of_prime_factors() -> None:
+def test_of_prime_factors() -> None:
     assert prime_factors(12) == [2, 2, 3]
     assert prime_factors(7) == [7]
     assert prime_factors(1) == []

@@ -23,6 +23,7 @@ def printed(seed: int) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.guarantee("Compiling", "Generated code is the same in every process.")
 @pytest.mark.slow
 def test_c_and_llvm_ir_are_the_same_under_any_seed_of_hashes() -> None:
     first, second = printed(1), printed(2)

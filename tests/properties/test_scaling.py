@@ -175,6 +175,7 @@ def _assert_linear(small: dict[str, int], large: dict[str, int], factor: int) ->
     assert {name: ratio for name, ratio in ratios.items() if ratio > _GROWTH} == {}
 
 
+@pytest.mark.guarantee("Compiling", "Compile time and memory are linear in the number of nodes.")
 @pytest.mark.parametrize("stages", [_using, _compiling])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stages_are_linear_in_nodes(name: str, stages: Callable[[Graph], Stages]) -> None:

@@ -1,4 +1,4 @@
-"""Sections 3 to 5 and 15 of chapter 06, against loops over single elements."""
+"""Quantization ops against loops over single elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPED = [pytest.param(*each, id=f"{each[0]}-{each[1]}") for each in SWEEP]
 
 
 def swept(shape: tuple[int, ...], axis: int | None) -> tuple[Array, Array, Array, Array]:
-    """Return x, dy, the fixed scales of section 18, and the channel of each element."""
+    """Return x, dy, fixed scales, and the channel of each element."""
     index = np.arange(np.prod(shape)).reshape(shape)
     channel = np.zeros(shape, int) if axis is None else np.indices(shape)[axis]
     state = 0.01 + 0.05 * np.arange(channel.max() + 1)
@@ -38,7 +38,7 @@ def rounded(x: float, scale: float, largest: int) -> float:
 
 
 def passed(x: float, scale: float, bound: float, through: str) -> float:
-    """Return what section 4 has for a derivative."""
+    """Return the straight-through derivative."""
     if through == "clipped_identity":
         return float(abs(x) <= bound)
     if through == "tanh":

@@ -1,4 +1,4 @@
-"""Section 15: pairs are inserted, cancelled and propagated; products between them are integer."""
+"""Quantize-dequantize pairs are inserted, cancelled, moved; products between them are integer."""
 
 from __future__ import annotations
 

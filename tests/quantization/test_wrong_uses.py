@@ -228,7 +228,7 @@ def test_scales_of_training_are_f32(dtype: Any) -> None:
 def test_a_learned_scale_that_left_the_positive_numbers_counts_as_the_smallest(
     scale: float,
 ) -> None:
-    """Training may step over 0: section 4 of the specification has a floor, no error."""
+    """Training may step over 0: the scale has a floor, and there is no error."""
     made = rlx.nn.fake_quantize_lsq(X, np.array([scale], np.float32))
     assert np.isfinite(made).all()
     assert np.abs(made).max() <= 127 * 1.001e-12

@@ -31,6 +31,7 @@ def test_threefry_gives_the_known_words_of_its_authors() -> None:
         assert tuple(int(each) for each in evaluate(graph, {})) == expected
 
 
+@pytest.mark.guarantee("Random numbers", "Draws have the same bits at any number of threads.")
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 def test_compiled_draws_have_the_bits_of_the_reference_at_any_number_of_threads(
     backend: str,
@@ -109,10 +110,10 @@ def test_dtypes_and_shapes_that_do_not_fit_are_refused() -> None:
         rr.bernoulli(key, np.zeros((4, 3), np.float32), (3,))
 
 
-# The specification's own generator (chapter 02, sections 12 and 15)
+# Philox by seed and key
 
 
-def test_philox_has_the_words_of_the_specification() -> None:
+def test_philox_has_known_words() -> None:
     assert rr.bits(rr.key(0, impl="philox4x32"), (4,)).tolist() == [
         *(0xAB45D93F, 0x7D18EB7F, 0x4BA0FF59, 0x6AF5BCC1)
     ]

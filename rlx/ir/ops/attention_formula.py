@@ -1,4 +1,4 @@
-"""Attention and rotary embedding as formulas over primitive ops (specification 03, 6 and 7)."""
+"""Attention and rotary embedding as formulas over primitive ops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def attention_formula(
 def attention_backward_formula(
     q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, **attributes: Any
 ) -> tuple[Value, ...]:
-    """The weights again, then the transposes of the forward steps (specification 03, 6.5)."""
+    """Recompute the weights, then apply the transposes of the forward steps."""
     parts = _attention_weights(q, k, v, mask, **attributes)
     axes = parts.layout
     d_output = _split_heads(dy, axes, axes.heads)

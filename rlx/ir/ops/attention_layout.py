@@ -1,4 +1,4 @@
-"""The extents of an attention node, read off its operands' shapes (specification 03, 6.1)."""
+"""The extents of an attention node, read off its operands' shapes."""
 
 from __future__ import annotations
 

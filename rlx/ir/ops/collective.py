@@ -5,7 +5,7 @@ the examples of `vmap(axis_name=)`. Every op names its axis. Ranks are reached t
 `communicator`, an i64 scalar; without it the axis is one that `vmap` maps over, whose rules
 replace the op by one on arrays. Exchanged is along the leading axis; front ends move other axes.
 
-Source: the collective operations of the MPI standard (chapter 6 of MPI-4.1), under the names that
+Source: collective communication in the MPI standard (MPI-4.1), under the names that
 StableHLO gives them.
 """
 

@@ -49,8 +49,7 @@ def philox4x32(
 ) -> TensorType:
     """Word `word`, of 4, that Philox-4x32 with 10 rounds makes of a counter of 128 bits.
 
-    As Salmon et al. (2011) have it, but for the first multiplier, which is 0xD2561A75: the
-    stream is that of the specification.
+    The generator of Salmon et al. (2011), except that the first multiplier is 0xD2561A75.
     """
     if word not in range(4):
         raise GraphError(f"word is {word}; it must be 0, 1, 2 or 3", remedy="pass word=0")

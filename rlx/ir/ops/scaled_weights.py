@@ -1,4 +1,4 @@
-"""Weights as integers or narrow floats with scales beside them (specification 06, section 7).
+"""Ops on weights stored as integers or narrow floats with separate scales.
 
 A matrix `[K, N]` is given as codes, a scale for every `size` rows of each column, and maybe a zero
 point; the scheme says how codes are read:

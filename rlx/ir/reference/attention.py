@@ -1,4 +1,4 @@
-"""Attention, its gradient and rotary embedding in NumPy (specification 03, 6 and 7)."""
+"""Attention, its gradient and rotary embedding in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions between every pair of dtypes (specification 02, section 3)."""
+"""Conversions between every pair of dtypes."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@
 What an op does not say is derived (`sweep`): a composite through its formula, reverse mode
 by transposing the tangent's linear graph, forward mode by transposing the pullback twice.
 
-Cotangents are with respect to the real pairing of the specification: `sum g*t` over real
-values and `sum 2*Re(conj(g)*t)` over complex ones.
+Cotangents `g` pair with tangents `t` by a real inner product: `sum g*t` for real values
+and `sum 2*Re(conj(g)*t)` for complex ones.
 """
 
 from __future__ import annotations

@@ -93,6 +93,11 @@ def test_chains_have_the_same_bits_as_the_reference(dtype: DType, backend: str) 
         check(chain(seed, dtype), feeds, backend)
 
 
+@pytest.mark.guarantee(
+    "Results",
+    "Every value of a 16-bit type is rounded where the program rounds it, also "
+    "inside of a fused kernel.",
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("name", UNARY)

@@ -134,7 +134,7 @@ def test_what_follows_joins_the_product() -> None:
 
 
 def test_the_specifications_q8_k_product() -> None:
-    """06, section 18: k = 256, codes i - 128, scale 0.0625."""
+    """k = 256, codes i - 128, scale 0.0625."""
     block = np.zeros(292, np.uint8)
     block[:4] = np.array([0.0625], "<f4").view(np.uint8)
     block[4:260] = np.arange(-128, 128).astype(np.int8).view(np.uint8)
@@ -148,7 +148,6 @@ def test_the_specifications_q8_k_product() -> None:
 
 
 def test_bytes_of_rows_must_be_whole_blocks() -> None:
-    """06, section 17, item 7."""
     g = Graph("bad")
     x, w = g.input("x", (1, 64)), g.input("w", (3, 37), "u8")
     with pytest.raises(ShapeError, match="whole blocks of 18 bytes"):

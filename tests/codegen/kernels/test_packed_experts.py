@@ -1,4 +1,4 @@
-"""Rows meet the packed matrix of their own expert (06, sections 12 and 18)."""
+"""Rows meet the packed matrix of their own expert."""
 
 from __future__ import annotations
 
@@ -153,7 +153,6 @@ def test_large_products_of_chosen_experts_are_shared_among_threads(graph: Graph)
 @pytest.mark.parametrize("bad", [-1, 3])
 @pytest.mark.parametrize("rows", [32, 5])
 def test_an_expert_that_is_not_there_is_an_error(bad: int, rows: int) -> None:
-    """06, section 17, item 23."""
     stack = encode(np.ones((3, rows, 32), np.float32), "q8_0")
     program = compiled(grouped(stack, 2, "q8_0"), stack)
     with pytest.raises(IndexOutOfRangeError):
@@ -161,7 +160,7 @@ def test_an_expert_that_is_not_there_is_an_error(bad: int, rows: int) -> None:
 
 
 def test_gradients_are_those_of_the_chosen_experts() -> None:
-    """06, section 18: dx[i, p] = 4 * scale * (p - 128)."""
+    """dx[i, p] = 4 * scale * (p - 128)."""
     stack, chosen = q8_k_stack(4), np.array([1, 2, 1], np.int32)
     gradient = grad(grouped(stack, 3, "q8_k"), ["x"])
     feeds = {"x": np.ones((3, 256), np.float32), "w": stack, "experts": chosen}
@@ -171,7 +170,7 @@ def test_gradients_are_those_of_the_chosen_experts() -> None:
 
 
 def test_examples_share_the_weights() -> None:
-    """06, section 18: B = 2, M = 2, N = 2 equals the runs of each example."""
+    """B = 2, M = 2, N = 2 equals the runs of each example."""
     stack = q8_k_stack(2)
     graph = grouped(stack, 2, "q8_k")
     x = (0.001 * np.arange(1024)).reshape(2, 2, 256).astype(np.float32)
@@ -184,7 +183,6 @@ def test_examples_share_the_weights() -> None:
 
 
 def test_plain_matrices_of_experts() -> None:
-    """06, section 18."""
     g = Graph("grouped")
     x, w, experts = g.input("x", (4, 3)), g.param("w", (3, 3, 2)), g.input("e", (4,), "i32")
     g.set_outputs([g.grouped_matmul(x, w, experts)])

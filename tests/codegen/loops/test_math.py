@@ -135,6 +135,10 @@ def check_f32(name: str, form: str, count: int) -> None:
         assert_within_bound(name, Prim.F32, evaluate_function(function, x), exact, x, form=form)
 
 
+@pytest.mark.guarantee(
+    "Results",
+    "The math library is within its documented error over all exponents of f32.",
+)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
 def test_f32_error_is_below_its_bound_over_all_exponents(name: str, form: str) -> None:

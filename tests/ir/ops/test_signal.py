@@ -1,4 +1,4 @@
-"""Facts of chapter 02, section 15, and limits of section 14, by name."""
+"""Transforms, complex arithmetic and log-mel energies: known values."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def stage(gate: float, rev: float) -> list[float]:
     return [float(x) for x in found[0, ::2]]
 
 
-def test_facts_of_fft_butterfly_stage() -> None:
+def test_of_fft_butterfly_stage() -> None:
     assert stage(1, 0) == [3, -1, 7, -1]
     assert stage(0, 1) == [1, 2, 3, 4]
     assert stage(1, 1) == [-1, 3, -1, 7]
 
 
-def test_limit_21_the_butterfly_has_the_derivative_of_section_9() -> None:
+def test_the_butterfly_has_the_derivative_of_section_9() -> None:
     """With w = 1 the pair (a, b) becomes (a + b, a - b): weights (p, q) give (p + q, p - q)."""
     graph = Graph("loss")
     state = graph.param("state", (1, 4), "f32")
@@ -66,14 +66,14 @@ def mel_case() -> tuple[Array, Array]:
     return spec, filters
 
 
-def test_facts_of_log_mel() -> None:
+def test_of_log_mel() -> None:
     expected = [[1.245321, 1.254745, 1.252948, 1.246286]]
     np.testing.assert_allclose(applied(ops.log_mel, *mel_case()), expected, atol=1e-5)
     spec, filters = np.zeros((4, 256), np.float32), np.zeros((80, 65), np.float32)
     assert applied(ops.log_mel, spec, filters).shape == (4, 80)
 
 
-def test_facts_of_log_mel_backward() -> None:
+def test_of_log_mel_backward() -> None:
     graph = Graph("loss")
     spec, filters = mel_case()
     x = graph.param("spec", spec.shape, "f32")
@@ -96,7 +96,7 @@ def test_stages_and_filters_that_do_not_fit_are_refused() -> None:
 # Complex numbers
 
 
-def test_facts_of_complex_arithmetic() -> None:
+def test_of_complex_arithmetic() -> None:
     def c(*numbers: complex) -> Array:
         return np.array(numbers, np.complex64)
 
@@ -119,7 +119,7 @@ def test_facts_of_complex_arithmetic() -> None:
         np.testing.assert_allclose(applied(definition, c(z)), c(result), atol=1e-5)
 
 
-def test_facts_of_wirtinger_gradients() -> None:
+def test_of_wirtinger_gradients() -> None:
     """L = sum |a b|**2: by the conjugate, da = a |b|**2 and db = b |a|**2."""
     a = np.array([1 + 0.5j, 0.5 - 1j, -2, 0.25 + 2j], np.complex64)
     b = np.array([0.7 - 0.2j, -0.3 + 0.6j, 1.5 - 0.8j, 0.4 + 1.1j], np.complex64)

@@ -1,4 +1,4 @@
-"""Recurrent layers against the values that the specification lists."""
+"""Recurrent layers against known values."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def counting() -> Graph:
 
 
 @pytest.mark.parametrize("checkpoints", [0, 2])
-def test_the_hand_built_sweep_of_the_specification(checkpoints: int) -> None:
+def test_a_hand_built_sweep(checkpoints: int) -> None:
     def formula(init: Value, upstream: Value) -> list[Value]:
         options: dict[str, Any] = {"length": 4, "num_checkpoints": checkpoints}
         kept = ops.scan_trajectory(init, body=counting(), **options)

@@ -1,4 +1,4 @@
-"""Attention and rotary embedding: facts of specification 03, PyTorch, and invariants."""
+"""Attention and rotary embedding: known values, PyTorch, and invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Casts between every pair of dtypes: specification 02, section 3."""
+"""Casts between every pair of dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch, group and instance norm against the specification's facts and PyTorch."""
+"""Batch, group and instance norm against known values and PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise meaning against NumPy, SciPy and the specification's anchors."""
+"""Elementwise meaning against NumPy, SciPy and known values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from tests.ir.reference.running import f32, f64, run
         (ops.silu, (0.7310585786, -0.2689414214)),
     ],
 )
-def test_activations_meet_the_anchors_of_the_specification(
-    op: OpDef, expected: tuple[float, float]
-) -> None:
+def test_activations_have_known_values(op: OpDef, expected: tuple[float, float]) -> None:
     np.testing.assert_allclose(run(op, f64(1, -1)), expected, atol=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""Normalization and cross-entropy against the specification's facts and PyTorch."""
+"""Normalization and cross-entropy against known values and PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling against the specification's facts and PyTorch."""
+"""Pooling against known values and PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantization: figures of the specification's chapter 06, sections 4 and 18, and scalar loops."""
+"""Quantization against known values and scalar loops."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_channels_have_their_own_scales() -> None:
     np.testing.assert_allclose(back[:, 3:], scales[:, None] * [127.0, -128.0], rtol=1e-5)
 
 
-def test_integer_product_is_that_of_the_specification() -> None:
+def test_integer_product_has_known_values() -> None:
     x = np.array([[10, -3], [127, -128]], np.int8)
     w = np.array([[5, -7, 2], [4, 100, -50]], np.int8)
     result = apply(ops.qmatmul, x, w, np.array([3, -2, 0], np.int32), multiplier=(0.05,),

@@ -1,4 +1,4 @@
-"""Resizing against ONNX and PyTorch; blocks of space and axial rope against the specification."""
+"""Resizing against ONNX and PyTorch; space-to-depth and axial rope against known values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Gradients and Hessian products beside JAX's, on shapes and values that stress the rules.
 
-Left out: the points where the specification deliberately differs (abs, sqrt and rsqrt at 0,
+Left out: the points where rlx deliberately differs (abs, sqrt and rsqrt at 0,
 round, the derivative of `a^0` at 0).
 """
 

@@ -1,4 +1,4 @@
-"""Facts and conventions of the specification, chapter 05, on the ops that exist."""
+"""Conventions of derivatives: ties, kinks, complex values, integer operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives of elementwise ops; the conventions at kinks are the specification's.
+"""Derivatives of elementwise ops; `docs/numerics.md` lists the conventions at kinks.
 
 Where a partial is infinite at a guarded point, the guard sits inside the expression too, so
 that its own derivative never multiplies zero by infinity.

@@ -1,8 +1,4 @@
-"""Neural-network ops beside convolution: limits to lift and test facts of the specification.
-
-Numbered as in sections 11 and 12 of its chapter 03. Convolution's are in
-`test_convolution_facts.py`, those of single norms, pools and resizing beside their references.
-"""
+"""Neural-network ops other than convolution: known values and gradients of whole blocks."""
 
 from __future__ import annotations
 
@@ -54,10 +50,10 @@ class Feeds:
         return evaluate(made, {**self.arrays, "d_output": np.array(1.0)})[-len(wrt) :]
 
 
-# Section 11
+# Operands of every rank, dtype and mask
 
 
-def test_limit_1_scale_and_cap_act_before_the_mask_in_both_directions() -> None:
+def test_scale_and_cap_act_before_the_mask_in_both_directions() -> None:
     v = np.array([[10.0, 20], [30, 40]]).reshape(1, 1, 2, 2)
     for options, first in [
         ({}, [16.604769, 26.604769]),
@@ -79,7 +75,7 @@ def test_limit_1_scale_and_cap_act_before_the_mask_in_both_directions() -> None:
 @pytest.mark.parametrize(
     "options", [{"score_scale": 0.7}, {"softcap": 0.5}, {"score_scale": 1.5, "softcap": 0.8}]
 )
-def test_limit_1_gradients_through_scale_and_cap_are_differences(mask: str, options: Any) -> None:
+def test_gradients_through_scale_and_cap_are_differences(mask: str, options: Any) -> None:
     feeds = Feeds()
     q, k, v = (feeds.give(RANDOM.standard_normal((1, 2, 3, 2))) for _ in range(3))
     heads: dict[str, Any] = {"num_heads": 2, "head_dim": 2, "mask_kind": mask}
@@ -89,7 +85,7 @@ def test_limit_1_gradients_through_scale_and_cap_are_differences(mask: str, opti
         np.testing.assert_allclose(gradient, _differences(feeds, loss, name), atol=1e-6)
 
 
-def test_limit_2_rms_norm_gradients() -> None:
+def test_rms_norm_gradients() -> None:
     feeds = Feeds()
     x = feeds.give(0.1 * (np.arange(12.0) - 3).reshape(3, 4))
     gamma, beta = feeds.give(f64(0.5, 0.7, 0.9, 1.1)), feeds.give(np.zeros(4))
@@ -107,7 +103,7 @@ def test_limit_2_rms_norm_gradients() -> None:
     np.testing.assert_allclose(dbeta, [3.6, 3.75, 3.9, 4.05])
 
 
-def test_limit_3_every_example_of_a_batch_is_computed() -> None:
+def test_every_example_of_a_batch_is_computed() -> None:
     x, vector = RANDOM.standard_normal((3, 4, 2, 2)), np.ones(4)
     for op, operands, attributes in [
         (ops.group_norm, (vector, vector), {"num_groups": 2, "eps": 1e-5}),
@@ -123,7 +119,7 @@ def test_limit_3_every_example_of_a_batch_is_computed() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_limit_4_any_axis(axis: int) -> None:
+def test_any_axis(axis: int) -> None:
     x = RANDOM.standard_normal((2, 3, 4))
     moved = np.moveaxis(x, axis, -1)
     ones, zeros = np.ones(x.shape[axis]), np.zeros(x.shape[axis])
@@ -137,7 +133,7 @@ def test_limit_4_any_axis(axis: int) -> None:
         np.testing.assert_allclose(np.moveaxis(y, axis, -1), expected)
 
 
-def test_limit_5_pools_of_every_kind_and_losses_of_every_rank() -> None:
+def test_pools_of_every_kind_and_losses_of_every_rank() -> None:
     x = f64(1, 2, 3, 4).reshape(1, 1, 2, 2)
     kinds = {"max_pool": 4, "min_pool": 1, "sum_pool": 10, "mean_pool": 2.5, "prod_pool": 24}
     for name, expected in kinds.items():
@@ -148,7 +144,7 @@ def test_limit_5_pools_of_every_kind_and_losses_of_every_rank() -> None:
     np.testing.assert_allclose(loss.ravel(), flat)
 
 
-def test_limits_8_24_fused_blocks_refuse_what_would_be_misread() -> None:
+def test_fused_blocks_refuse_what_would_be_misread() -> None:
     feeds = Feeds()
     hidden, narrow = feeds.give(np.ones((1, 2, 4))), feeds.give(np.ones((1, 1, 4)))
     qkv, out = feeds.give(np.ones((4, 12))), feeds.give(np.ones((4, 4)))
@@ -162,7 +158,7 @@ def test_limits_8_24_fused_blocks_refuse_what_would_be_misread() -> None:
         blocks.linear(hidden, out, feeds.give(np.ones((1,))))
 
 
-def test_limit_11_gate_first_and_cast_are_honored() -> None:
+def test_gate_first_and_cast_are_honored() -> None:
     feeds = Feeds()
     packed = feeds.give(np.array([[1, 2, 0.5, 1.5], [3, 4, 1, 2]]))
     cast = blocks.packed_swiglu(packed, cast_to="f16")
@@ -171,13 +167,13 @@ def test_limit_11_gate_first_and_cast_are_honored() -> None:
     np.testing.assert_allclose(first, [[0.3655293, 2.6423912], [2.8577224, 7.8561103]], atol=1e-6)
 
 
-def test_limit_14_layer_norm_takes_two_passes() -> None:
+def test_layer_norm_takes_two_passes() -> None:
     x = (1e4 + np.array([[0.0, 1, 2, 3]])).astype(np.float32)
     y = run(ops.layer_norm, x, np.ones(4, "f4"), np.zeros(4, "f4"), axis=1, eps=1e-12)
     np.testing.assert_allclose(y, [[-1.3416408, -0.4472136, 0.4472136, 1.3416408]], rtol=1e-6)
 
 
-def test_limit_15_custom_masks_of_every_shape_that_broadcasts() -> None:
+def test_custom_masks_of_every_shape_that_broadcasts() -> None:
     q = RANDOM.standard_normal((2, 2, 3, 4))
     visible = np.array([[1.0, 0, 1], [1, 1, 0]])
     attributes: dict[str, Any] = {"num_heads": 2, "head_dim": 4, "mask_kind": "custom"}
@@ -189,7 +185,7 @@ def test_limit_15_custom_masks_of_every_shape_that_broadcasts() -> None:
         run(ops.attention, q, q, q, np.ones((2, 5)), **attributes)
 
 
-def test_limits_16_17_gradients_by_a_bias_and_fewer_key_heads() -> None:
+def test_gradients_by_a_bias_and_fewer_key_heads() -> None:
     feeds = Feeds()
     q = feeds.give(RANDOM.standard_normal((1, 4, 3, 2)))
     k, v = (feeds.give(RANDOM.standard_normal((1, 2, 3, 2))) for _ in range(2))
@@ -201,7 +197,7 @@ def test_limits_16_17_gradients_by_a_bias_and_fewer_key_heads() -> None:
         np.testing.assert_allclose(gradient, _differences(feeds, loss, name), atol=1e-6)
 
 
-def test_limit_22_group_norm_of_one_spatial_axis_has_its_gradient() -> None:
+def test_group_norm_of_one_spatial_axis_has_its_gradient() -> None:
     feeds = Feeds()
     x = feeds.give(RANDOM.standard_normal((2, 4, 3)))
     gamma, beta = (feeds.give(RANDOM.standard_normal(4)) for _ in range(2))
@@ -211,10 +207,10 @@ def test_limit_22_group_norm_of_one_spatial_axis_has_its_gradient() -> None:
         np.testing.assert_allclose(gradient, _differences(feeds, loss, name), rtol=1e-5, atol=1e-5)
 
 
-# Section 12
+# Known values
 
 
-def test_fact_attention_masks() -> None:
+def test_attention_masks() -> None:
     v = np.array([[1.0, 2], [3, 4]]).reshape(1, 1, 2, 2)
     causal = run(ops.attention, EYE, EYE, v, **ONE_HEAD, mask_kind="causal")
     np.testing.assert_allclose(causal[0, 0], [[1.0, 2.0], [2.3395231, 3.3395231]], atol=1e-6)
@@ -224,7 +220,7 @@ def test_fact_attention_masks() -> None:
     np.testing.assert_allclose(none[0, 0], [[2, 3], [2, 3]])
 
 
-def test_fact_a_decoding_step_is_the_last_row_of_the_whole() -> None:
+def test_a_decoding_step_is_the_last_row_of_the_whole() -> None:
     q, k, v = RANDOM.standard_normal((3, 1, 2, 5, 4))
     attributes: dict[str, Any] = {"num_heads": 2, "head_dim": 4, "mask_kind": "causal"}
     whole = run(ops.attention, q, k, v, **attributes)
@@ -235,7 +231,7 @@ def test_fact_a_decoding_step_is_the_last_row_of_the_whole() -> None:
     np.testing.assert_allclose(np.swapaxes(other, 1, 2), whole)
 
 
-def test_fact_attention_gradients() -> None:
+def test_attention_gradients() -> None:
     i = np.arange(24.0).reshape(1, 2, 4, 3)
     q, k, v, dy = 0.07 * i - 0.5, 0.05 * i - 0.3, 0.03 * i - 0.2, 0.02 * i - 0.1
     attributes: dict[str, Any] = {"num_heads": 2, "head_dim": 3, "mask_kind": "causal"}
@@ -250,7 +246,7 @@ def test_fact_attention_gradients() -> None:
     np.testing.assert_allclose(dv.ravel(), [*first, *second], atol=1e-6)
 
 
-def test_fact_rope() -> None:
+def test_rope() -> None:
     x = np.array([[1.0, 0, 0, 1], [1, 1, 0, 0]])
     cos, sin = np.array([[1.0, 0], [0, 1]]), np.array([[0.0, 1], [1, 0]])
     y = run(ops.rope, x, cos, sin, head_dim=4)
@@ -266,7 +262,7 @@ def test_fact_rope() -> None:
     np.testing.assert_array_equal(y[0, 0], [[10, 20, 30, 40], [-30, -40, 10, 20]])
 
 
-def test_fact_softmax_sums_to_one_and_has_no_gradient() -> None:
+def test_softmax_sums_to_one_and_has_no_gradient() -> None:
     for axis in range(3):
         feeds = Feeds()
         y = feeds.graph.softmax(feeds.give(RANDOM.standard_normal((3, 5, 2))), axis=axis)
@@ -274,7 +270,7 @@ def test_fact_softmax_sums_to_one_and_has_no_gradient() -> None:
         np.testing.assert_allclose(gradient, 0, atol=1e-12)
 
 
-def test_fact_cross_entropy() -> None:
+def test_cross_entropy() -> None:
     logits = np.array([[1.0, 2, 3], [-1, 0, 4], [5, 5, 5]])
     labels = np.array([2, 0, 1])
     loss = run(ops.softmax_cross_entropy_with_logits, logits, labels)
@@ -288,7 +284,7 @@ def test_fact_cross_entropy() -> None:
     np.testing.assert_allclose(d, rows, atol=1e-6)
 
 
-def test_fact_tiny_network_with_pooling() -> None:
+def test_tiny_network_with_pooling() -> None:
     feeds = Feeds()
     g, image = feeds.graph, RANDOM.standard_normal((1, 1, 6, 6))
     w, bias = feeds.give(0.2 * RANDOM.standard_normal((2, 1, 3, 3))), feeds.give(f64(5, 5.1))
@@ -302,7 +298,7 @@ def test_fact_tiny_network_with_pooling() -> None:
         np.testing.assert_allclose(gradient, _differences(feeds, loss, name), atol=1e-6)
 
 
-def test_fact_fused_forms() -> None:
+def test_fused_forms() -> None:
     feeds = Feeds()
     x, w = feeds.give(f64(1, 2, 3)[None]), feeds.give(np.array([[1.0, 0], [0, 1], [0, 0]]))
     a, b = feeds.give(f64(1, 0, 1)[:, None]), feeds.give(f64(2, 4)[None])
@@ -331,7 +327,7 @@ def test_fact_fused_forms() -> None:
         ),
     ],
 )  # fmt: skip
-def test_fact_attention_block(hidden: Array, key: float, expected: Any) -> None:
+def test_attention_block(hidden: Array, key: float, expected: Any) -> None:
     feeds, eye = Feeds(), np.eye(4)
     qkv = np.concatenate([eye, key * eye, eye], axis=1)
     operands = (feeds.give(each) for each in (hidden, qkv, eye, np.ones((1, 2))))
@@ -340,7 +336,7 @@ def test_fact_attention_block(hidden: Array, key: float, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
-def test_fact_transformer_layer(has_bias: bool) -> None:
+def test_transformer_layer(has_bias: bool) -> None:
     feeds = Feeds()
     hidden = feeds.give((0.1 + 0.1 * np.arange(8.0)).reshape(1, 2, 4))
     qkv, out, up, down = (

@@ -1,4 +1,4 @@
-"""Convolution in the specification: its test facts, and the limits that are lifted, by name."""
+"""Convolution: known values, windows, and operands of every rank and dtype."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def differences(function: Any, x: Array, step: float) -> Array:
     return gradient
 
 
-# Section 12, Conv
+# Known values
 
 
-def test_fact_a_single_taps_are_a_product() -> None:
+def test_a_single_taps_are_a_product() -> None:
     x, w = normal(2, 4, 3, 3), normal(5, 4, 1, 1)
     found = result(ops.conv, x, w)
     np.testing.assert_allclose(found, np.einsum("nchw,oc->nohw", x, w[..., 0, 0]), atol=1e-12)
@@ -74,14 +74,14 @@ def test_fact_a_single_taps_are_a_product() -> None:
     assert choose_convolution(node, named_target("x86-64-v4")).why is Why.SINGLE_TAPS
 
 
-def test_fact_b_shapes() -> None:
+def test_b_shapes() -> None:
     pads = ((1, 1), (1, 1))
     assert infer(ops.conv, (1, 4, 8, 8), (8, 2, 3, 3), padding=pads, groups=2).shape == (1, 8, 8, 8)
     transposed = infer(ops.conv_transpose, (1, 4, 8, 8), (4, 8, 2, 2), stride=(2, 2))
     assert transposed.shape == (1, 8, 16, 16)
 
 
-def test_fact_c_one_axis() -> None:
+def test_c_one_axis() -> None:
     x, w = np.array([[[1.0, 2, 3, 4]]]), np.array([[[1.0, -1]]])
     np.testing.assert_array_equal(result(ops.conv, x, w), [[[-1, -1, -1]]])
 
@@ -95,7 +95,7 @@ def test_fact_c_one_axis() -> None:
     ],
     ids=["d-by-input", "e-by-weight", "f"],
 )
-def test_facts_d_e_f_gradients_are_finite_differences(
+def test_d_e_f_gradients_are_finite_differences(
     x: tuple[int, ...],
     w: tuple[int, ...],
     attributes: dict[str, Any],
@@ -118,7 +118,7 @@ def test_facts_d_e_f_gradients_are_finite_differences(
     )
 
 
-def test_fact_f_the_transposed_form_needs_output_padding() -> None:
+def test_f_the_transposed_form_needs_output_padding() -> None:
     weights = normal(6, 2, 2, 3)
     dy = normal(2, 6, 3, 7)
     as_transpose = result(ops.conv_transpose, dy, weights, output_padding=(1, 0), **FACT_F)
@@ -126,7 +126,7 @@ def test_fact_f_the_transposed_form_needs_output_padding() -> None:
     np.testing.assert_array_equal(as_transpose, by_input_op)
 
 
-def test_fact_transposed_convolution() -> None:
+def test_transposed_convolution() -> None:
     x = np.full((1, 1, 1, 1), 2.0)
     w = np.array([[[[1.0, 0], [0, 1]]]])
     np.testing.assert_array_equal(
@@ -142,7 +142,7 @@ def test_fact_transposed_convolution() -> None:
     )
 
 
-def test_fact_tiny_network_without_pooling() -> None:
+def test_tiny_network_without_pooling() -> None:
     """Convolution, bias, relu and a dense layer: every gradient by finite differences."""
     rng = np.random.default_rng(3)
     params = {
@@ -166,7 +166,7 @@ def test_fact_tiny_network_without_pooling() -> None:
         np.testing.assert_allclose(given, differences(of, arrays[number], 1e-5), atol=1e-8)
 
 
-# Section 2: windows
+# Windows
 
 
 def test_windows_are_rows_and_a_product_of_them_is_the_convolution() -> None:
@@ -190,10 +190,10 @@ def test_col2im_is_the_transpose_of_im2col() -> None:
     assert (given * columns).sum() == pytest.approx((x * back).sum(), rel=1e-12)
 
 
-# Section 11
+# Ranks, groups and dtypes
 
 
-def test_limit_5_one_and_three_axes() -> None:
+def test_one_and_three_axes() -> None:
     assert infer(ops.conv, (2, 3, 9), (4, 3, 2)).shape == (2, 4, 8)
     assert infer(ops.conv, (2, 3, 4, 5, 6), (4, 3, 2, 2, 2)).shape == (2, 4, 3, 4, 5)
     with pytest.raises(ShapeError, match="1 to 3 spatial axes"):
@@ -202,7 +202,7 @@ def test_limit_5_one_and_three_axes() -> None:
         infer(ops.conv, (2, 3, 4, 4), (4, 3, 2))
 
 
-def test_limit_13_f64_is_computed_in_f64() -> None:
+def test_f64_is_computed_in_f64() -> None:
     x, w = 1 + 1e-12 * normal(1, 2, 5, 5), normal(3, 2, 3, 3)
     g = Graph("f64")
     y = g.conv(g.input("x", x.shape, "f64"), g.input("w", w.shape, "f64"))
@@ -211,7 +211,7 @@ def test_limit_13_f64_is_computed_in_f64() -> None:
     np.testing.assert_allclose(given, result(ops.conv, x, w), rtol=1e-14, atol=1e-14)
 
 
-def test_limit_18_missing_derivatives() -> None:
+def test_missing_derivatives() -> None:
     """Transposed convolution and windows differentiate, also twice, through the gradient ops."""
     x, w = normal(1, 2, 4, 3), normal(2, 2, 2, 2)
 
@@ -231,7 +231,7 @@ def test_limit_18_missing_derivatives() -> None:
     np.testing.assert_allclose(given, step, rtol=1e-6, atol=1e-5)
 
 
-def test_limit_19_what_does_not_fit_is_a_typed_error() -> None:
+def test_what_does_not_fit_is_a_typed_error() -> None:
     shapes = (1, 4, 2, 5), (6, 2, 3, 3)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"groups": 2}, "a window of 3 taps, 1 apart, does not fit 2 elements"),
@@ -247,7 +247,7 @@ def test_limit_19_what_does_not_fit_is_a_typed_error() -> None:
         infer(ops.conv_transpose, (1, 4, 2, 5), (4, 2, 3, 3), output_padding=(1, 0))
 
 
-def test_limit_20_windows_of_every_image_of_a_dynamic_batch() -> None:
+def test_windows_of_every_image_of_a_dynamic_batch() -> None:
     n = Dim("n", max=3)
     g = Graph("windows")
     g.set_outputs([g.im2col(g.input("x", (n, 2, 4, 4)), kernel_size=(2, 2))])
@@ -255,7 +255,7 @@ def test_limit_20_windows_of_every_image_of_a_dynamic_batch() -> None:
     np.testing.assert_array_equal(rlx.compile(g)(x=x)[0], result(ops.im2col, x, kernel_size=(2, 2)))
 
 
-def test_limit_21_zeros_of_the_input_meet_their_taps() -> None:
+def test_zeros_of_the_input_meet_their_taps() -> None:
     x, w = np.array([[[0.0, 1.0]]]), np.array([[[np.inf, 1.0]]])
     assert np.isnan(result(ops.conv_transpose, x, w)[0, 0, 0])
     apart = result(ops.conv_transpose, x, w, stride=(2,))[0, 0]
@@ -263,7 +263,7 @@ def test_limit_21_zeros_of_the_input_meet_their_taps() -> None:
 
 
 def test_ceil_mode_positions_beyond_the_padding_are_cut_off() -> None:
-    """Section 2.2: the extents of `dy` are not compared with those of the convolution."""
+    """`dy` whose extents are not those of the convolution's result."""
     g = Graph("ceil")
     dy, w = g.input("dy", (1, 1, 3), "f64"), g.input("w", (1, 1, 2), "f64")
     g.set_outputs([by_input(dy, w, (5,), geometry(1, (2,)), 1)])

@@ -1,6 +1,4 @@
-"""Sections 9 to 14 of the specification's chapter 06 where no other file shows them: batches of
-packed weights, gradients of experts, draws, ties.
-"""
+"""Batches of packed weights, gradients of experts, draws, ties."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ def both_ways(graph: Graph, feeds: dict[str, Array]) -> list[Array]:
 
 
 @pytest.mark.parametrize("scheme", ["q8_0", "q4_k"])
-def test_14_examples_may_have_packed_weights_of_their_own(scheme: str) -> None:
+def test_examples_may_have_packed_weights_of_their_own(scheme: str) -> None:
     weights = encode(drawn(3, 5, 256), scheme)
     x = drawn(3, 2, 256, seed=1)
     g = Graph("product")
@@ -50,7 +48,7 @@ def test_14_examples_may_have_packed_weights_of_their_own(scheme: str) -> None:
 
 @pytest.mark.parametrize("batched", [("x",), ("x", "e"), ("x", "w"), ("x", "w", "e")])
 @pytest.mark.parametrize("packed", [False, True])
-def test_14_examples_may_have_experts_of_their_own(batched: tuple[str, ...], packed: bool) -> None:
+def test_examples_may_have_experts_of_their_own(batched: tuple[str, ...], packed: bool) -> None:
     """Batches of stacks, of rows and of choices, each alone or together."""
     dense, x = drawn(2, 3, 4, 32), drawn(2, 5, 32, seed=1)
     chosen = np.array([[0, 2, 1, 1, 0], [2, 2, 0, 1, 1]], np.int32)
@@ -75,7 +73,7 @@ def test_14_examples_may_have_experts_of_their_own(batched: tuple[str, ...], pac
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_14_examples_may_have_stacks_to_decode_of_their_own() -> None:
+def test_examples_may_have_stacks_to_decode_of_their_own() -> None:
     blocks = encode(drawn(2, 3, 4, 32), SCHEME)
     g = Graph("stacks")
     w = g.input("w", blocks.shape[1:], "u8")
@@ -85,7 +83,7 @@ def test_14_examples_may_have_stacks_to_decode_of_their_own() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_14_matrices_of_experts_get_the_gradient_of_their_rows() -> None:
+def test_matrices_of_experts_get_the_gradient_of_their_rows() -> None:
     """Of an expert that no row has chosen it is zero."""
     x, w, dy = drawn(4, 3), drawn(3, 3, 2, seed=1), drawn(4, 2, seed=2)
     chosen = np.array([0, 2, 0, 0], np.int32)
@@ -100,7 +98,7 @@ def test_14_matrices_of_experts_get_the_gradient_of_their_rows() -> None:
     np.testing.assert_allclose(dw, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_14_packed_weights_are_constants_of_derivatives() -> None:
+def test_packed_weights_are_constants_of_derivatives() -> None:
     blocks = encode(drawn(4, 32), SCHEME)
     x, dy = drawn(2, 32, seed=1), drawn(2, 4, seed=2)
     g = Graph("product")
@@ -121,36 +119,36 @@ def test_14_packed_weights_are_constants_of_derivatives() -> None:
         (0x100000002, "cb870a3f 3bbfdadd 7595d52a 87316c2e"),
     ],
 )
-def test_18_words_of_every_seed(seed: int, words: str) -> None:
+def test_words_of_every_seed(seed: int, words: str) -> None:
     expected = words.split()
     found = rr.bits(rr.key(seed, impl="philox4x32"), (len(expected),))
     assert [f"{word:08x}" for word in np.asarray(found).tolist()] == expected
 
 
-def test_18_normals_of_other_seeds_and_streams() -> None:
+def test_normals_of_other_seeds_and_streams() -> None:
     seventh = [-0.3237849, -0.0988508, -1.0456185, -0.9141893]
     np.testing.assert_allclose(rr.philox.normal(7, 0, (4,)), seventh, atol=1e-6)
     of_stream = [0.1753285, 1.1176736, 0.2628679, -0.9545093]
     np.testing.assert_allclose(rr.philox.normal(42, 1, (4,)), of_stream, atol=1e-6)
 
 
-def test_18_two_seeds_differ_in_nearly_every_word() -> None:
+def test_two_seeds_differ_in_nearly_every_word() -> None:
     first, second = (np.asarray(rr.bits(rr.key(s, impl="philox4x32"), (16,))) for s in (1, 2))
     assert (first != second).sum() >= 14
 
 
-def test_13_ties_with_the_last_of_the_top_k_stay_candidates() -> None:
+def test_ties_with_the_last_of_the_top_k_stay_candidates() -> None:
     """Two of four are the largest: the likeliest one alone may be either of them."""
     logits = np.tile(np.array([1, 3, 3, 0], np.float32), (64, 1))
     assert set(np.asarray(sample(logits, 42, top_k=1)).tolist()) == {1, 2}
 
 
-def test_13_a_row_that_is_no_distribution_is_an_error() -> None:
+def test_a_row_that_is_no_distribution_is_an_error() -> None:
     with pytest.raises(IndexOutOfRangeError):
         sample(np.array([[1, 2], [np.nan, 1]], np.float32), 42)
 
 
-def test_10_adapters_beside_a_matrix_are_three_products() -> None:
+def test_adapters_beside_a_matrix_are_three_products() -> None:
     """m = 4, k = 8, n = 6, r = 2, scale 0.5: normals of seed 42, in order x, w, a, b."""
     sizes = {"x": (4, 8), "w": (8, 6), "a": (8, 2), "b": (2, 6)}
     counts = [int(np.prod(shape)) for shape in sizes.values()]
@@ -161,7 +159,7 @@ def test_10_adapters_beside_a_matrix_are_three_products() -> None:
     np.testing.assert_allclose(found, x @ w + 0.5 * (x @ a @ b), atol=1e-3)
 
 
-def test_7_random_codes_of_eight_bits() -> None:
+def test_random_codes_of_eight_bits() -> None:
     """m = 3, k = 8, n = 4, blocks of 4: against the dense product."""
     i = np.arange(32)
     codes = ((13 * i + 7) % 127 - 63).astype(np.int8).reshape(8, 4)

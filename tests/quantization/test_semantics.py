@@ -1,11 +1,7 @@
-"""Sections 17 and 18 of the specification's chapter 06, as far as they are about quantization.
-
-A row is a test here, or names the one that shows it.
-"""
+"""Quantization: casts, gradients, convolutions, batches and wrong uses."""
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -20,45 +16,9 @@ from rlx.ir.reference import evaluate
 from tests.ir.reference.test_quant import apply, round_away
 
 RANDOM = np.random.default_rng(3)
-SHOWN_ELSEWHERE = {
-    "17.7 lengths that do not match": "ir.reference.test_quant:"
-    "test_wrong_uses_are_errors_with_both_numbers",
-    "17.9 gradients of integer products are f32": "passes.autodiff.test_quantized_products:"
-    "test_matmul",
-    "17.11 the largest of a channel keeps its gradient": "ir.reference.test_quant:"
-    "test_the_largest_magnitude_of_a_channel_counts_as_inside",
-    "17.12 propagation keeps what lies between": "quantization.test_pairs:"
-    "test_redundant_roundings_go_where_that_is_exact",
-    "17.13 the zero point is added before saturation": "ir.reference.test_quant:"
-    "test_quantize_rounds_halves_away_and_saturates",
-    "17.16 every back end computes every op": "codegen.test_parity:"
-    "test_kernels_agree_with_the_reference_through_c",
-    "17.21 moving averages are frozen": "quantization.test_pairs:"
-    "test_frozen_averages_are_fixed_scales",
-    "18 quantize": "ir.reference.test_quant:test_quantize_rounds_halves_away_and_saturates",
-    "18 round trip": "ir.reference.test_quant:test_dequantize_centers_and_scales",
-    "18 per channel": "ir.reference.test_quant:test_channels_have_their_own_scales",
-    "18 QMatMul": "ir.reference.test_quant:test_integer_product_is_that_of_the_specification",
-    "18 QConv2d": "ir.reference.test_quant:test_integer_convolution_is_that_of_a_loop",
-    "18 FakeQuantize PerBatch": "ir.reference.test_quant:test_fake_quantization_of_a_batch",
-    "18 backward factors": "ir.reference.test_quant:test_straight_through_estimators",
-    "18 Fixed": "ir.reference.test_quant:test_fake_quantization_with_a_fixed_scale",
-    "18 generic sweep": "ir.reference.test_quant:test_a_sweep_agrees_with_scalar_loops",
-    "18 EMA": "ir.reference.test_quant:test_the_moving_average_starts_with_the_first_batch",
-    "18 LSQ": "ir.reference.test_quant:test_learned_steps",
-    "18 tap": "quantization.test_pairs:test_all_that_reads_a_tap_reads_the_rounded_value",
-    "18 propagate": "quantization.test_pairs:test_redundant_roundings_go_where_that_is_exact",
-    "18 calibrator": "quantization.test_pairs:test_the_calibrator_keeps_the_largest_magnitude",
-}
 
 
-@pytest.mark.parametrize("row", sorted(SHOWN_ELSEWHERE))
-def test_rows_that_other_files_show(row: str) -> None:
-    module, _, name = SHOWN_ELSEWHERE[row].partition(":")
-    assert callable(getattr(importlib.import_module(f"tests.{module}"), name))
-
-
-def test_17_9_casts_between_floats_and_bytes_convert() -> None:
+def test_casts_between_floats_and_bytes_convert() -> None:
     graph = Graph("casts")
     x = graph.input("x", (3,), "f32")
     graph.set_outputs([graph.cast(graph.cast(x, to="i8"), to="f32")])
@@ -68,7 +28,7 @@ def test_17_9_casts_between_floats_and_bytes_convert() -> None:
         np.testing.assert_array_equal(made, [1, -3, 100])
 
 
-def test_17_10_gradients_know_the_scale_that_was_given_or_averaged() -> None:
+def test_gradients_know_the_scale_that_was_given_or_averaged() -> None:
     x = np.array([-2, -0.4, 0.1, 0.6, 1], np.float32)
 
     def fixed(x: Any) -> Any:
@@ -88,7 +48,7 @@ def test_17_10_gradients_know_the_scale_that_was_given_or_averaged() -> None:
 
 
 @pytest.mark.parametrize("spatial", [1, 2, 3])
-def test_17_14_convolutions_have_one_to_three_dimensions(spatial: int) -> None:
+def test_convolutions_have_one_to_three_dimensions(spatial: int) -> None:
     x = RANDOM.integers(-128, 128, (2, 3, *(5,) * spatial)).astype(np.int8)
     w = RANDOM.integers(-127, 128, (4, 3, *(3,) * spatial)).astype(np.int8)
     bias = RANDOM.integers(-99, 99, 4).astype(np.int32)
@@ -104,7 +64,7 @@ def test_17_14_convolutions_have_one_to_three_dimensions(spatial: int) -> None:
     np.testing.assert_array_equal(made, np.clip(scaled - 3, -128, 127))
 
 
-def test_17_15_leading_axes_of_a_product_are_rows() -> None:
+def test_leading_axes_of_a_product_are_rows() -> None:
     x = RANDOM.integers(-128, 128, (2, 3, 8)).astype(np.int8)
     w, bias = RANDOM.integers(-127, 128, (8, 5)).astype(np.int8), np.zeros(5, np.int32)
     made = apply(ops.qmatmul, x, w, bias, multiplier=(0.01,))
@@ -112,7 +72,7 @@ def test_17_15_leading_axes_of_a_product_are_rows() -> None:
     np.testing.assert_array_equal(made, flat.reshape(2, 3, 5))
 
 
-def test_17_20_every_example_of_a_batch_has_its_own_scale() -> None:
+def test_every_example_of_a_batch_has_its_own_scale() -> None:
     x = (
         RANDOM.normal(size=(4, 3, 6)).astype(np.float32)
         * np.arange(1, 5, dtype=np.float32)[:, None, None]
@@ -126,7 +86,7 @@ def test_17_20_every_example_of_a_batch_has_its_own_scale() -> None:
         np.testing.assert_array_equal(rlx.vmap(rounded)(x), expected)
 
 
-def test_17_20_learned_scales_have_a_gradient_for_each_example() -> None:
+def test_learned_scales_have_a_gradient_for_each_example() -> None:
     x = RANDOM.normal(size=(4, 6)).astype(np.float32)
     scales = np.array([[0.1], [0.2], [0.3], [0.4]], np.float32)
 
@@ -138,12 +98,12 @@ def test_17_20_learned_scales_have_a_gradient_for_each_example() -> None:
     np.testing.assert_allclose(rlx.vmap(slope)(x, scales), expected, rtol=1e-5)
 
 
-def test_17_24_other_floats_are_typed_errors() -> None:
+def test_other_floats_are_typed_errors() -> None:
     with pytest.raises(DTypeError, match="f64"):
         rlx.nn.fake_quantize(np.zeros(3))
 
 
-def test_18_a_random_product_is_that_of_a_loop() -> None:
+def test_a_random_product_is_that_of_a_loop() -> None:
     x, w = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((3, 8), (8, 5)))
     bias = RANDOM.integers(-500, 500, 5).astype(np.int32)
     multiplier = float(np.float32(0.05) * np.float32(0.03) / np.float32(0.4))

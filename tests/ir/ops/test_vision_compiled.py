@@ -1,7 +1,4 @@
-"""Limits of section 11 that show in compiled programs: nothing is left out, misread or guessed.
-
-Numbered as in the specification's chapter 03; the others are in `test_vision_facts.py`.
-"""
+"""Neural-network ops in compiled programs: operands of every rank, layout and label."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ def agree(g: Graph, arrays: dict[str, Any], backend: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_limit_6_a_transformer_layer_of_eight_operands_is_computed(backend: str) -> None:
+def test_a_transformer_layer_of_eight_operands_is_computed(backend: str) -> None:
     g = Graph("layer")
     shapes = {
         "hidden": (1, 3, 4), "qkv": (4, 12), "out": (4, 4), "gamma1": (4,),
@@ -54,7 +51,7 @@ def test_limit_6_a_transformer_layer_of_eight_operands_is_computed(backend: str)
     assert np.ptp(found) > 0
 
 
-def test_limit_7_every_op_has_a_kernel_a_formula_or_a_reason() -> None:
+def test_every_op_has_a_kernel_a_formula_or_a_reason() -> None:
     """No executor has a default arm: what has none of the three cannot be declared."""
     without = [
         name
@@ -66,7 +63,7 @@ def test_limit_7_every_op_has_a_kernel_a_formula_or_a_reason() -> None:
 
 @pytest.mark.parametrize("backend", NATIVE)
 @pytest.mark.parametrize("layout", ["bshd", "bhsd"])
-def test_limit_9_parts_that_feed_attention_keep_their_axis_and_other_readers(
+def test_parts_that_feed_attention_keep_their_axis_and_other_readers(
     backend: str, layout: str
 ) -> None:
     """Cut along the last axis or along heads, and one part is a result of its own."""
@@ -83,7 +80,7 @@ def test_limit_9_parts_that_feed_attention_keep_their_axis_and_other_readers(
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_limit_10_rope_writes_every_element_of_every_rank(backend: str) -> None:
+def test_rope_writes_every_element_of_every_rank(backend: str) -> None:
     """Rank 4 is head-major, short tables repeat, what is beyond the last whole head is copied."""
     g = Graph("rope")
     cos, sin = g.input("cos", (2, 2)), g.input("sin", (2, 2))
@@ -99,7 +96,7 @@ def test_limit_10_rope_writes_every_element_of_every_rank(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_limit_12_resizing_repeats_pixels_and_not_the_image(backend: str) -> None:
+def test_resizing_repeats_pixels_and_not_the_image(backend: str) -> None:
     g = Graph("resize")
     g.set_outputs([g.resize_nearest_2x(g.input("x", (2, 3, 5, 7)))])
     given = normal(2, 3, 5, 7)
@@ -112,7 +109,7 @@ def test_limit_12_resizing_repeats_pixels_and_not_the_image(backend: str) -> Non
 @pytest.mark.parametrize("backend", [*NATIVE, "reference"])
 @pytest.mark.parametrize("label", [-1.0, 3.0, np.nan])
 @pytest.mark.parametrize("backward", [False, True])
-def test_limit_23_labels_out_of_range_are_faults_in_both_directions(
+def test_labels_out_of_range_are_faults_in_both_directions(
     backend: str, label: float, backward: bool
 ) -> None:
     g = Graph("labels")

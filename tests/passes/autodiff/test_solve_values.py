@@ -1,4 +1,4 @@
-"""What the specification and JAX say about derivatives of linear systems."""
+"""Derivatives of linear systems against known values and JAX."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def close(actual: Array, expected: Any) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-10)
 
 
-def test_solutions_of_the_specification() -> None:
+def test_solutions_have_known_values() -> None:
     close(evaluate(solve_graph(A, B, vector=True), {"a": A, "b": B})[0], X)
     close(evaluate(solve_graph(A, COLUMNS, vector=False), {"a": A, "b": COLUMNS})[0], SOLUTIONS)
     laplacian = 2 * np.eye(5) - np.eye(5, k=1) - np.eye(5, k=-1)
@@ -68,7 +68,7 @@ def test_gradient_of_a_system_with_several_columns() -> None:
     close(da, [[-1.75, 1, -1.75], [0, 0, 0], [-1.75, 1, -1.75]])
 
 
-def test_tangents_of_the_specification() -> None:
+def test_tangents_have_known_values() -> None:
     moved = np.array([0.5, -0.25, 1])
     close(tangent(A, B, vector=True, b=moved), [0.5, -0.5, 0.75])
     several = np.array([[0.5, 0], [-0.25, 1], [1, -0.5]])

@@ -1,7 +1,7 @@
-"""Facts of chapter 02 in compiled code: what rows of `SHOWN_ELSEWHERE` show by the reference only.
+"""Semantics of array functions in compiled code.
 
 `run` compares compiled code with the reference interpreter; each test compares it with the stated
-numbers or with NumPy. `L6` is limit 6 of section 14.
+numbers or with NumPy.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType, as_dtype
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.policy import FusionPolicy
-from tests.numpy.test_specification import RANDOM, built, c64, run
+from tests.numpy.test_array_semantics import RANDOM, built, c64, run
 
 NUMBERS = ["bool", "int8", "uint8", "int16", "int32", "uint32", "int64", "float16", "float32",
            "float64", "complex64"]  # fmt: skip
 
 
-def test_l3_halves_are_rounded_to_even() -> None:
+def test_halves_are_rounded_to_even() -> None:
     for dtype in (np.float32, np.float64):
         (found,) = run(ops.round, np.array([0.5, 1.5, 2.5, -0.5], dtype))
         np.testing.assert_array_equal(found, [0, 2, 2, 0])
@@ -32,7 +32,7 @@ def test_l3_halves_are_rounded_to_even() -> None:
 
 
 @pytest.mark.parametrize("source", NUMBERS)
-def test_l5_every_pair_of_dtypes_casts(source: str) -> None:
+def test_every_pair_of_dtypes_casts(source: str) -> None:
     x = np.array([0, 1, 7, 96, 0, 1, 7, 96, 3]).astype(source)  # more than a vector of lanes holds
     targets = [t for t in NUMBERS if source != "complex64" or t in ("bool", "float32", "float64")]
     found = run(lambda v: [ops.cast(v, to=as_dtype(np.dtype(t))) for t in targets], x)
@@ -43,7 +43,7 @@ def test_l5_every_pair_of_dtypes_casts(source: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
-def test_l6_integer_quotients_and_powers_never_fault(dtype: str) -> None:
+def test_integer_quotients_and_powers_never_fault(dtype: str) -> None:
     least = np.iinfo(dtype).min
     a, b = np.array([7, -7, 7, 5, least], dtype), np.array([2, 2, -2, 0, -1], dtype)
     base, exponent = np.array([3, 2, 5, 0, -3], dtype), np.array([5, 200 % 128, -3, 0, 3], dtype)
@@ -59,7 +59,7 @@ def test_l6_integer_quotients_and_powers_never_fault(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_l11_updates_of_batched_ids_reach_every_row(dtype: str) -> None:
+def test_updates_of_batched_ids_reach_every_row(dtype: str) -> None:
     ids, updates = np.array([[0, 2], [2, 1]], dtype), RANDOM.standard_normal((2, 2, 3))
     (found,) = run(lambda u, i: ops.scatter_add(u, i, size=4), updates, ids)
     expected = np.zeros((4, 3))
@@ -71,7 +71,7 @@ def test_l11_updates_of_batched_ids_reach_every_row(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_l12_batched_indices_take_from_their_own_example(axis: int) -> None:
+def test_batched_indices_take_from_their_own_example(axis: int) -> None:
     table, ids = RANDOM.standard_normal((3, 4, 5, 6)), RANDOM.integers(0, 4, (3, 2, 2))
     take = rlx.jit(rlx.vmap(lambda t, i: rnp.take(t, i, axis)))
     expected = [np.take(t, i, axis) for t, i in zip(table, ids, strict=True)]
@@ -81,7 +81,7 @@ def test_l12_batched_indices_take_from_their_own_example(axis: int) -> None:
         take(table, ids)
 
 
-def test_l14_topk_gives_each_index_once_and_ranks_nan_first() -> None:
+def test_topk_gives_each_index_once_and_ranks_nan_first() -> None:
     inf, nan = np.inf, np.nan
     for dtype in (np.float32, np.float64):
         x = np.array([[1, nan, inf, 1, -inf, nan], [-inf] * 6], dtype)
@@ -90,7 +90,7 @@ def test_l14_topk_gives_each_index_once_and_ranks_nan_first() -> None:
         np.testing.assert_array_equal(values, np.take_along_axis(x, indices, -1))
 
 
-def test_l18_products_over_any_axes() -> None:
+def test_products_over_any_axes() -> None:
     a, b = RANDOM.standard_normal((2, 3, 4, 5)), RANDOM.standard_normal((4, 6, 2, 3))
     (found,) = run(
         lambda a, b: ops.dot_general(
@@ -105,7 +105,7 @@ def test_l18_products_over_any_axes() -> None:
     np.testing.assert_allclose(found, np.einsum("acb,cde->abde", x, y), rtol=1e-12)
 
 
-def test_l21_one_stage_of_butterflies() -> None:
+def test_one_stage_of_butterflies() -> None:
     state = np.array([[1, 0, 2, 0, 3, 0, 4, 0]], np.float32)
 
     def stage(gate: float, reverse: float) -> list[float]:
@@ -121,7 +121,7 @@ def test_l21_one_stage_of_butterflies() -> None:
     assert stage(1, 1) == [-1, 3, -1, 7]
 
 
-def test_facts_complex_numbers() -> None:
+def test_complex_numbers() -> None:
     a, b = c64(1 + 2j, 3 - 1j, 5 + 1j), c64(4 - 1j, 0.5 + 0.5j, 2 + 3j)
     found = run(lambda a, b: [a + b, a - b], a, b)
     np.testing.assert_allclose(found[0][:2], [5 + 1j, 3.5 - 0.5j], atol=1e-5)
@@ -144,7 +144,7 @@ def test_facts_complex_numbers() -> None:
         np.testing.assert_allclose(run(op, c64(*given))[0], expected, atol=1e-5)
 
 
-def test_facts_norm_square_by_differences() -> None:
+def test_norm_square_by_differences() -> None:
     """Real slopes at 3 + 4i are 6 and 8, twice the gradient by the conjugate."""
 
     def square(z: Any) -> Any:
@@ -158,7 +158,7 @@ def test_facts_norm_square_by_differences() -> None:
 
 
 @pytest.mark.parametrize("n", [3, 5, 6, 7, 10, 12, 13, 15, 16, 17, 100, 1000])
-def test_facts_fft_round_trips(n: int) -> None:
+def test_fft_round_trips(n: int) -> None:
     x = RANDOM.standard_normal((2, n)) + 1j * RANDOM.standard_normal((2, n))
     forward = rlx.jit(rnp.fft.fft)
     back = rlx.jit(lambda y: rnp.fft.ifft(y, norm="forward"))
@@ -169,7 +169,7 @@ def test_facts_fft_round_trips(n: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "tolerance"), [(6, 1e-8), (8, 5e-8)])
-def test_facts_fft_derivative_and_l16_in_both_precisions(n: int, tolerance: float) -> None:
+def test_fft_derivative_and_l16_in_both_precisions(n: int, tolerance: float) -> None:
     def loss(x: Any) -> Any:
         return rnp.sum(rnp.real(rnp.fft.fft(x)) ** 2)
 
@@ -185,7 +185,7 @@ def test_facts_fft_derivative_and_l16_in_both_precisions(n: int, tolerance: floa
     np.testing.assert_allclose(ortho, np.fft.fft(turned, norm="ortho"), atol=1e-6)
 
 
-def test_facts_region_of_forty_steps_is_split_at_thirty_two() -> None:
+def test_region_of_forty_steps_is_split_at_thirty_two() -> None:
     def chain(x: Any) -> Any:
         for _ in range(40):
             x = ops.tanh(x)
@@ -200,6 +200,6 @@ def test_facts_region_of_forty_steps_is_split_at_thirty_two() -> None:
     run(chain, np.linspace(-1, 1, 4, dtype=np.float32))
 
 
-def test_facts_casts_of_masks_are_zeros_and_ones() -> None:
+def test_casts_of_masks_are_zeros_and_ones() -> None:
     (found,) = run(lambda m: ops.cast(m, to=DType.F32), np.array([True, False, True] * 7))
     np.testing.assert_array_equal(found, [1, 0, 1] * 7)

@@ -1,4 +1,4 @@
-"""What chapter 03 asks beside its numbered limits: sections 0, 6, 10 and 12, by their numbers."""
+"""Neural-network ops at their edges: empty extents, equal rows, masks, slices of projections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def normal(*shape: int) -> Array:
     return RANDOM.standard_normal(shape)
 
 
-# Section 0
+# Empty extents
 
 
 EMPTY: dict[str, Callable[[Graph, Value], Value]] = {
@@ -51,18 +51,18 @@ def _vectors(g: Graph, extent: int) -> list[Value]:
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_0_what_has_no_element_to_normalize_is_a_typed_error(name: str) -> None:
+def test_what_has_no_element_to_normalize_is_a_typed_error(name: str) -> None:
     g = Graph("empty")
     with pytest.raises(ShapeError, match=name):
         EMPTY[name](g, g.input("x", (2, 3, 0)))
 
 
-def test_0_the_softmax_of_nothing_is_nothing() -> None:
+def test_the_softmax_of_nothing_is_nothing() -> None:
     """It divides by no sum: an axis may turn out empty at the call."""
     assert run(ops.softmax, np.ones((2, 3, 0)), axis=-1).shape == (2, 3, 0)
 
 
-def test_0_a_batch_of_nothing_is_nothing() -> None:
+def test_a_batch_of_nothing_is_nothing() -> None:
     vector = np.ones(4)
     cases: list[tuple[Any, tuple[Array, ...], dict[str, Any]]] = [
         (ops.layer_norm2d, (vector, vector), {"eps": 1e-5}),
@@ -75,7 +75,7 @@ def test_0_a_batch_of_nothing_is_nothing() -> None:
         assert run(op, np.ones((0, 4, 5, 5)), *operands, **attributes).size == 0
 
 
-def test_0_entries_left_out_are_ones_and_zeros() -> None:
+def test_entries_left_out_are_ones_and_zeros() -> None:
     x, w = normal(1, 2, 5, 4), normal(3, 2, 2, 2)
     written: dict[str, Any] = {
         "stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1,
@@ -85,10 +85,10 @@ def test_0_entries_left_out_are_ones_and_zeros() -> None:
     np.testing.assert_array_equal(run(ops.sum_pool, x, kernel_size=(2, 2)), pooled)
 
 
-# Section 12, norms
+# Norms
 
 
-def test_12_gradients_of_layer_norm_are_finite_differences() -> None:
+def test_gradients_of_layer_norm_are_finite_differences() -> None:
     arrays = [normal(3, 6), np.abs(normal(6)) + 0.5, normal(6)]
     weights = normal(3, 6)
 
@@ -98,7 +98,7 @@ def test_12_gradients_of_layer_norm_are_finite_differences() -> None:
     _agree_with_differences(loss, arrays)
 
 
-def test_12_gradients_of_layer_norm2d_are_finite_differences() -> None:
+def test_gradients_of_layer_norm2d_are_finite_differences() -> None:
     arrays = [normal(2, 4, 3, 2), np.abs(normal(4)) + 0.5, normal(4)]
     weights = normal(2, 4, 3, 2)
     g = Graph("loss")
@@ -118,7 +118,7 @@ def test_12_gradients_of_layer_norm2d_are_finite_differences() -> None:
         np.testing.assert_allclose(found[number], expected, rtol=1e-6, atol=1e-8)
 
 
-def test_12_two_rows_that_are_the_same_sum_have_the_same_norm() -> None:
+def test_two_rows_that_are_the_same_sum_have_the_same_norm() -> None:
     x, residual = np.array([[1.0, 2, 3, 4], [0, 1, 2, 3]]), np.repeat([[0.0], [1.0]], 4, axis=1)
     g = Graph("residual")
     a, b = (g.input(name, (2, 4), "f64") for name in ("x", "residual"))
@@ -132,11 +132,11 @@ def test_12_two_rows_that_are_the_same_sum_have_the_same_norm() -> None:
     np.testing.assert_allclose(rms_norm, [scaled, scaled], atol=1e-6)
 
 
-# Section 12, losses
+# Losses
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3, 2, 4)])
-def test_12_a_dense_layer_with_a_loss_of_classes_has_its_gradients(shape: tuple[int, ...]) -> None:
+def test_a_dense_layer_with_a_loss_of_classes_has_its_gradients(shape: tuple[int, ...]) -> None:
     x, classes = normal(*shape), 5
     labels = np.arange(x[..., 0].size).reshape(shape[:-1]) % classes
     arrays = [normal(shape[-1], classes), normal(classes)]
@@ -150,7 +150,7 @@ def test_12_a_dense_layer_with_a_loss_of_classes_has_its_gradients(shape: tuple[
     np.testing.assert_allclose(value, loss(*arrays), atol=1e-12)
 
 
-def test_12_each_row_s_own_upstream_scales_its_gradient() -> None:
+def test_each_row_s_own_upstream_scales_its_gradient() -> None:
     logits, labels, upstream = normal(4, 5), np.arange(4) % 5, normal(4)
     given = run(ops.softmax_cross_entropy_backward, logits, labels, upstream)
 
@@ -160,10 +160,10 @@ def test_12_each_row_s_own_upstream_scales_its_gradient() -> None:
     np.testing.assert_allclose(given, _differences(loss, logits), atol=1e-8)
 
 
-# Sections 6 and 12, attention
+# Attention
 
 
-def test_12_attention_of_three_axes_under_a_mask_of_keys() -> None:
+def test_attention_of_three_axes_under_a_mask_of_keys() -> None:
     q = normal(1, 3, 8)
     y = run(ops.attention, q, q, q, np.array([[1.0, 0, 1]]), num_heads=2, head_dim=4,
             mask_kind="custom")  # fmt: skip
@@ -173,7 +173,7 @@ def test_12_attention_of_three_axes_under_a_mask_of_keys() -> None:
     np.testing.assert_allclose(y, run(ops.attention, q, kept, kept, num_heads=2, head_dim=4))
 
 
-def test_12_the_gradient_by_queries_of_a_sum_of_attended_values() -> None:
+def test_the_gradient_by_queries_of_a_sum_of_attended_values() -> None:
     i = np.arange(24.0).reshape(1, 2, 4, 3)
     q, k, v = 0.07 * i - 0.5, 0.05 * i - 0.3, 0.03 * i - 0.2
     g = Graph("attend")
@@ -188,7 +188,7 @@ def test_12_the_gradient_by_queries_of_a_sum_of_attended_values() -> None:
     assert sum(node.op is ops.attention_backward for node in made.nodes) == 1
 
 
-def test_6_a_shape_that_fits_both_layouts_or_none() -> None:
+def test_a_shape_that_fits_both_layouts_or_none() -> None:
     """Heads in front where both axes are their number; a typed error where neither is."""
     q = normal(1, 2, 2, 3)
     heads: dict[str, Any] = {"num_heads": 2, "head_dim": 3}
@@ -204,7 +204,7 @@ def test_6_a_shape_that_fits_both_layouts_or_none() -> None:
             run(ops.attention, *(np.ones(shape),) * 3, **heads)
 
 
-# Sections 10 and 12, slices of a projection
+# Slices of a projection
 
 
 def _schedule(g: Graph, arrays: dict[str, Array]) -> list[str]:
@@ -216,7 +216,7 @@ def _schedule(g: Graph, arrays: dict[str, Array]) -> list[str]:
 
 
 @pytest.mark.parametrize("is_read_twice", [False, True])
-def test_12_rope_reads_its_slice_of_a_projection(is_read_twice: bool) -> None:
+def test_rope_reads_its_slice_of_a_projection(is_read_twice: bool) -> None:
     g = Graph("rope")
     part = g.narrow(g.input("qkv", (16, 8, 192)), axis=2, start=0, length=64)
     cos, sin = g.input("cos", (8, 8)), g.input("sin", (8, 8))
@@ -227,7 +227,7 @@ def test_12_rope_reads_its_slice_of_a_projection(is_read_twice: bool) -> None:
     assert len(kinds) == 1 + is_read_twice
 
 
-def test_12_attention_reads_three_slices_under_a_mask_of_keys() -> None:
+def test_attention_reads_three_slices_under_a_mask_of_keys() -> None:
     g = Graph("attend")
     qkv, mask = g.input("qkv", (8, 16, 192)), g.input("mask", (8, 16))
     q, k, v = (g.narrow(qkv, axis=2, start=start, length=64) for start in (0, 64, 128))

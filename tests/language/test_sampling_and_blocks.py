@@ -1,8 +1,4 @@
-"""Sections 17 and 18 of the specification's chapter 06, as far as they are about language models.
-
-Which test shows which row stands in `tests/promises/language_models.py`; rows about quantization
-are ticked off in `tests/quantization/test_specification.py`.
-"""
+"""Sampling, adapters and products with block-quantized weights: known values and wrong uses."""
 
 from __future__ import annotations
 
@@ -26,14 +22,14 @@ from rlx.runtime.compile import compile as compile_graph
 Array = NDArray[Any]
 
 
-def test_17_15_leading_axes_of_logits_are_rows() -> None:
+def test_leading_axes_of_logits_are_rows() -> None:
     logits = np.tile(np.arange(1.0, 5, dtype=np.float32), (3, 4, 1))
     flat = sample(logits.reshape(12, 4), 42)
     assert np.asarray(sample(logits, 42)).tolist() == np.asarray(flat).reshape(3, 4).tolist()
     assert int(sample(np.array([0, 9, 0], np.float32), 1, temperature=1e-3)) == 1
 
 
-def test_17_18_topk_repeats_no_index() -> None:
+def test_topk_repeats_no_index() -> None:
     g = Graph("topk")
     x = g.input("x", (2, 4))
     g.set_outputs(g.topk(x, k=3))
@@ -44,7 +40,7 @@ def test_17_18_topk_repeats_no_index() -> None:
         g.topk(x, k=5)
 
 
-def test_17_19_steps_draw_different_numbers_and_masked_tokens_never() -> None:
+def test_steps_draw_different_numbers_and_masked_tokens_never() -> None:
     """One compiled program: the offset is an input. Rows without a distribution are errors."""
     step = rlx.jit(lambda logits, offset: sample(logits, 42, top_k=2, offset=offset))
     row = np.arange(1.0, 5, dtype=np.float32)[None]
@@ -55,7 +51,7 @@ def test_17_19_steps_draw_different_numbers_and_masked_tokens_never() -> None:
             step(np.array([bad], np.float32), np.uint32(0))
 
 
-def test_17_20_adapters_of_each_example() -> None:
+def test_adapters_of_each_example() -> None:
     """`x @ W + scale * (x @ A) @ B` where all four have a batch: products for each example."""
     draw = np.random.default_rng(42).standard_normal
     x, w, a, b = draw((3, 4, 8)), draw((3, 8, 6)), draw((3, 8, 2)), draw((3, 2, 6))
@@ -65,7 +61,7 @@ def test_17_20_adapters_of_each_example() -> None:
 
 
 @pytest.mark.parametrize("op", ["dequant_matmul", "int8_dequant_matmul", "grouped_dequant_matmul"])
-def test_17_24_other_floats_than_f32_are_refused(op: str) -> None:
+def test_other_floats_than_f32_are_refused(op: str) -> None:
     g = Graph("f64")
     x, grouped = g.input("x", (1, 32), "f64"), op.startswith("grouped")
     blocks = g.input("w", (2, 3, 18) if grouped else (3, 18), "u8")
@@ -75,7 +71,7 @@ def test_17_24_other_floats_than_f32_are_refused(op: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 2**31 - 1, 2 * (2**31 - 1), 2**32 - 1, 2**63])
-def test_17_25_seeds_that_stick_a_linear_generator_draw_as_any_other(seed: int) -> None:
+def test_seeds_that_stick_a_linear_generator_draw_as_any_other(seed: int) -> None:
     """There is no `minstd_rand0` here: draws are of counters, so that none depends on the last."""
     drawn = np.asarray(philox.normal(seed, 1, (4096,)))
     assert len(np.unique(drawn)) > 4000
@@ -85,7 +81,7 @@ def test_17_25_seeds_that_stick_a_linear_generator_draw_as_any_other(seed: int) 
     assert len(np.unique(np.asarray(rlx.random.uniform(key, (4096,))))) > 4000
 
 
-def test_17_26_a_convolution_does_not_know_what_rounded_its_weights() -> None:
+def test_a_convolution_does_not_know_what_rounded_its_weights() -> None:
     """Rounding is an op with a rule of its own, so that gradients pass both, each by its rule."""
     draw = np.random.default_rng(5).standard_normal
     x, w = (draw(shape).astype(np.float32) for shape in ((1, 2, 6, 6), (3, 2, 3, 3)))
@@ -110,14 +106,14 @@ def test_17_26_a_convolution_does_not_know_what_rounded_its_weights() -> None:
         (3, 0.8, 2.0, 7, "333233233322"),
     ],
 )
-def test_18_sample(top_k: int, top_p: float, temperature: float, seed: int, expected: str) -> None:
-    """Twelve rows; seed 0 of the specification is 0xDEADBEEF."""
+def test_sample(top_k: int, top_p: float, temperature: float, seed: int, expected: str) -> None:
+    """Twelve rows; seed 0 stands for 0xDEADBEEF."""
     logits = np.tile(np.arange(1.0, 5, dtype=np.float32), (12, 1))
     drawn = sample(logits, seed, top_k=top_k, top_p=top_p, temperature=temperature)
     assert "".join(map(str, np.asarray(drawn).tolist())) == expected
 
 
-def test_18_sample_takes_the_likeliest_where_others_have_no_chance() -> None:
+def test_sample_takes_the_likeliest_where_others_have_no_chance() -> None:
     logits = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 9, 0.7, 0.8], np.float32)
     assert int(sample(logits, 42, temperature=1e-3)) == 5
     assert int(sample(np.array([0.1, 5, 0.3, 0.4], np.float32), 7, top_k=1)) == 1
@@ -135,7 +131,7 @@ HAND_BLOCKS: dict[str, tuple[list[int], Array]] = {
 
 
 @pytest.mark.parametrize("scheme", HAND_BLOCKS)
-def test_18_hand_blocks(scheme: str) -> None:
+def test_hand_blocks(scheme: str) -> None:
     block, expected = HAND_BLOCKS[scheme]
     found = decode_blocks(np.array(block, np.uint8), BLOCK_TYPES[scheme])
     np.testing.assert_array_equal(found, expected)
@@ -148,7 +144,7 @@ def test_18_hand_blocks(scheme: str) -> None:
         ("q6_k", np.ones(512), [0.0, 0.0]),
     ],
 )
-def test_18_products_with_hand_blocks(scheme: str, x: Array, expected: list[float]) -> None:
+def test_products_with_hand_blocks(scheme: str, x: Array, expected: list[float]) -> None:
     blocks = np.array([HAND_BLOCKS[scheme][0]], np.uint8)
     g = Graph("hand")
     w = g.param("w", blocks.shape, "u8")
@@ -158,7 +154,7 @@ def test_18_products_with_hand_blocks(scheme: str, x: Array, expected: list[floa
     np.testing.assert_allclose(y[:, 0], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_18_a_product_is_that_with_the_decoded_weights() -> None:
+def test_a_product_is_that_with_the_decoded_weights() -> None:
     """Q8_K: fused beside decoded in full."""
     draw = np.random.default_rng(0).standard_normal((4, 256)).astype(np.float32)
     blocks = encode(draw, "q8_k")

@@ -1,8 +1,4 @@
-"""Limits of the original system that chapters 01, 04 and 05 list, and that no other test names.
-
-Each runs over the reference, LLVM and C. `01_l5` is limit L5 of chapter 01. L14 of chapter 01 is
-`quantization.test_pairs`; further cases of R3, R16 and R22 are named in `tests/passes/autodiff`.
-"""
+"""Control flow, derivatives and batching of unusual programs, in the reference, LLVM and C."""
 
 from __future__ import annotations
 
@@ -94,10 +90,10 @@ def mel(spectrum: Array, filters: Array) -> Any:
     return ((np.maximum(levels, levels.max(axis=1, keepdims=True) - 8) + 4) / 4).sum()
 
 
-# Chapter 01
+# Programs and passes
 
 
-def test_01_l5_one_function_runs_every_kind_of_thunk() -> None:
+def test_one_function_runs_every_kind_of_thunk() -> None:
     g = Graph("kinds")
     x, w = g.input("x", (6, 8), "f32"), g.input("w", (8, 8), "f32")
     i = g.input("i", (5,), "i32")
@@ -120,7 +116,7 @@ def test_01_l5_one_function_runs_every_kind_of_thunk() -> None:
 
 
 @pytest.mark.parametrize("mask_kind", ["none", "causal"])
-def test_01_l6_keys_and_values_of_a_fused_attention_may_be_results(mask_kind: str) -> None:
+def test_keys_and_values_of_a_fused_attention_may_be_results(mask_kind: str) -> None:
     g = Graph("exported_cache")
     x = g.input("x", (2, 5, 8), "f32")
     q, k, v = (g.matmul(x, g.input(n, (8, 8), "f32")) for n in ("wq", "wk", "wv"))
@@ -132,7 +128,7 @@ def test_01_l6_keys_and_values_of_a_fused_attention_may_be_results(mask_kind: st
 
 @pytest.mark.parametrize("biased", [(), ("q",), ("out",), ("q", "out")])
 @pytest.mark.parametrize("keys", [5, 7])
-def test_01_l6_a_fused_attention_keeps_the_biases_and_lengths_that_it_has(
+def test_a_fused_attention_keeps_the_biases_and_lengths_that_it_has(
     biased: tuple[str, ...], keys: int
 ) -> None:
     g = Graph("cross")
@@ -170,7 +166,7 @@ def test_01_l6_a_fused_attention_keeps_the_biases_and_lengths_that_it_has(
     np.testing.assert_allclose(out, rows("out", heads), rtol=1e-4, atol=1e-5)
 
 
-def test_01_l15_the_nearest_resize_repeats_each_element_beside_itself() -> None:
+def test_the_nearest_resize_repeats_each_element_beside_itself() -> None:
     g = Graph("resize")
     g.set_outputs([g.resize_nearest_2x(g.input("x", (2, 3, 3, 5)))])
     x = normal(2, 3, 3, 5).astype("f4")
@@ -178,7 +174,7 @@ def test_01_l15_the_nearest_resize_repeats_each_element_beside_itself() -> None:
     np.testing.assert_array_equal(y, x.repeat(2, axis=2).repeat(2, axis=3))
 
 
-def test_01_l22_accounts_of_experts_are_a_program_s_own_and_know_packed_matrices() -> None:
+def test_accounts_of_experts_are_a_program_s_own_and_know_packed_matrices() -> None:
     feeds = {"x": normal(4, 32).astype("f4"), "e": np.array([0, 1, 1, 2], np.int32)}
     g = Graph("mixture")
     x, e = g.input("x", (4, 32)), g.input("e", (4,), "i32")
@@ -194,7 +190,7 @@ def test_01_l22_accounts_of_experts_are_a_program_s_own_and_know_packed_matrices
     assert second.take_stats() == ResidencyStats(6, 8, 0, 0)
 
 
-def test_01_l22_products_of_a_loop_are_not_left_out_of_accounts_in_silence() -> None:
+def test_products_of_a_loop_are_not_left_out_of_accounts_in_silence() -> None:
     body = Graph("step")
     x, w, e = body.input("c", (4, 3)), body.input("w", (3, 3, 3)), body.input("e", (4,), "i32")
     body.set_outputs([body.grouped_matmul(x, w, e)])
@@ -205,7 +201,7 @@ def test_01_l22_products_of_a_loop_are_not_left_out_of_accounts_in_silence() -> 
         ExpertMonitor(g, num_experts=3, products_per_layer=1)
 
 
-def test_01_l17_lower_precision_leaves_integers_bools_doubles_and_indices() -> None:
+def test_lower_precision_leaves_integers_bools_doubles_and_indices() -> None:
     g = Graph("mixed")
     x, w = g.input("x", (4, 8), "f32"), g.input("w", (8, 8), "f32")
     i, d = g.input("i", (3,), "i64"), g.input("d", (4,), "f64")
@@ -223,7 +219,7 @@ def test_01_l17_lower_precision_leaves_integers_bools_doubles_and_indices() -> N
             np.testing.assert_array_equal(output, same)
 
 
-def test_01_l19_a_backward_program_reads_the_params_that_the_forward_one_reads() -> None:
+def test_a_backward_program_reads_the_params_that_the_forward_one_reads() -> None:
     g = Graph("loss")
     x = g.input("x", (4, 8), "f64")
     hidden = g.tanh(g.matmul(x, g.param("w", (8, 8), "f64")))
@@ -239,7 +235,7 @@ def test_01_l19_a_backward_program_reads_the_params_that_the_forward_one_reads()
                 np.testing.assert_allclose(output, same, rtol=1e-12)
 
 
-# Chapter 04
+# Control flow
 
 
 def nested(x: Any) -> Any:
@@ -265,7 +261,7 @@ def nested(x: Any) -> Any:
     return inner(x)
 
 
-def test_04_l3_control_flow_is_lowered_in_bodies_of_bodies() -> None:
+def test_control_flow_is_lowered_in_bodies_of_bodies() -> None:
     x = np.array([0.5, -2.0, 1.0])
     expected, carry = [], x.copy()
     for u in np.arange(4.0):
@@ -278,7 +274,7 @@ def test_04_l3_control_flow_is_lowered_in_bodies_of_bodies() -> None:
         np.testing.assert_allclose(tangent, np.array(expected) * x.sum(), rtol=1e-13)
 
 
-def test_04_l9_constants_of_bodies_keep_each_of_their_bytes() -> None:
+def test_constants_of_bodies_keep_each_of_their_bytes() -> None:
     flags, halves = np.array([True, False, True]), np.array([1, 2, 3], np.float16)
     bytes_ = np.arange(5, dtype=np.int8)
 
@@ -295,7 +291,7 @@ def test_04_l9_constants_of_bodies_keep_each_of_their_bytes() -> None:
         np.testing.assert_array_equal(rows, np.tile(bytes_ + 1, (3, 1)))
 
 
-def test_04_l17_a_custom_op_without_a_derivative_is_an_error_and_complex_ones_run() -> None:
+def test_a_custom_op_without_a_derivative_is_an_error_and_complex_ones_run() -> None:
     def spun(z: TensorType) -> TensorType:
         """`z` times the imaginary unit."""
         return z
@@ -318,10 +314,10 @@ def test_04_l17_a_custom_op_without_a_derivative_is_an_error_and_complex_ones_ru
         del OPS["spun"]
 
 
-# Chapter 05
+# Derivatives and batching
 
 
-def test_05_r2_a_reduction_over_several_axes_may_be_followed_by_anything() -> None:
+def test_a_reduction_over_several_axes_may_be_followed_by_anything() -> None:
     def loss(x: Any) -> Any:
         middle = rnp.max(x, axis=(0, 2)) * rnp.sum(rnp.sin(x), axis=(1, 2), keepdims=True)
         return rnp.sum(rnp.tanh(middle) * rnp.mean(x, axis=(0, 1)))
@@ -334,7 +330,7 @@ def test_05_r2_a_reduction_over_several_axes_may_be_followed_by_anything() -> No
         np.testing.assert_allclose(found, thirds, rtol=1e-15)
 
 
-def test_05_r3_rules_of_one_mode_serve_within_control_flow_in_the_other() -> None:
+def test_rules_of_one_mode_serve_within_control_flow_in_the_other() -> None:
     @rlx.custom_jvp
     def own(x: Any) -> Any:
         return rnp.sin(x)
@@ -352,8 +348,9 @@ def test_05_r3_rules_of_one_mode_serve_within_control_flow_in_the_other() -> Non
     assert_derivative(loss, np.array([0.3, 0.9, -0.2]))
 
 
+@pytest.mark.guarantee("Derivatives", "No gradient is dropped silently.")
 @pytest.mark.slow
-def test_05_r16_nothing_drops_a_gradient_in_silence() -> None:
+def test_nothing_drops_a_gradient_in_silence() -> None:
     def by_statistics(x: Any, mean: Any, variance: Any) -> Any:
         ones = rnp.ones(3)
         y = nn.batch_norm(x, ones, ones, mean, rnp.exp(variance), layout="NHWC")
@@ -381,7 +378,7 @@ def test_05_r16_nothing_drops_a_gradient_in_silence() -> None:
     assert_derivative(by_tables, normal(3, 8), normal(3, 2))
 
 
-def test_05_r19_a_gate_that_comes_first_keeps_its_place_in_derivatives() -> None:
+def test_a_gate_that_comes_first_keeps_its_place_in_derivatives() -> None:
     x, packed = normal(3, 4), normal(4, 6)
     gradients = []
     for gate_first, weights in ((True, packed), (False, np.roll(packed, 3, axis=1))):
@@ -397,14 +394,14 @@ def test_05_r19_a_gate_that_comes_first_keeps_its_place_in_derivatives() -> None
     np.testing.assert_allclose(dw, np.roll(swapped, -3, axis=1), rtol=1e-12)
 
 
-def test_05_r22_a_value_of_higher_rank_reaches_its_smaller_operand() -> None:
+def test_a_value_of_higher_rank_reaches_its_smaller_operand() -> None:
     def loss(x: Any, y: Any) -> Any:
         return rnp.sum(rnp.broadcast_to(x, (2, 3, 4)) * y[:, None] + x)
 
     assert_derivative(loss, normal(4), normal(2, 4))
 
 
-def test_05_r22_gradients_stand_alone_and_pass_by_ops_that_have_none() -> None:
+def test_gradients_stand_alone_and_pass_by_ops_that_have_none() -> None:
     g = Graph("aux")
     x, y = g.input("x", (4,), "f64"), g.input("y", (4,), "f64")
     g.set_outputs([g.reduce_sum(x * x, axes=(0,)), g.cast(y, to="i32")])
@@ -413,7 +410,7 @@ def test_05_r22_gradients_stand_alone_and_pass_by_ops_that_have_none() -> None:
     np.testing.assert_array_equal(dx, 2 * np.arange(4.0))
 
 
-def test_05_r23_derivatives_are_of_the_function_itself() -> None:
+def test_derivatives_are_of_the_function_itself() -> None:
     x = np.array([-3.0, -0.4, 0.0, 0.7, 2.5])
     density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
     below = np.array([0.5 * (1 + math.erf(v / np.sqrt(2))) for v in x])
@@ -433,7 +430,7 @@ def test_05_r23_derivatives_are_of_the_function_itself() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_05_v4_examples_with_weights_of_their_own_do_not_mix(backend: str) -> None:
+def test_examples_with_weights_of_their_own_do_not_mix(backend: str) -> None:
     x, w = normal(3, 1, 2, 6, 6), normal(3, 4, 2, 3, 3)
     gamma, beta = normal(3, 6), normal(3, 6)
 
@@ -472,11 +469,11 @@ ONCE_REFUSED = (
 
 
 @pytest.mark.parametrize("name", ONCE_REFUSED.split())
-def test_05_v6_ops_that_were_refused_are_recorded_for_batching(name: str) -> None:
+def test_ops_that_were_refused_are_recorded_for_batching(name: str) -> None:
     assert any(record.op.name == name for record in records())
 
 
-def test_05_v6_recurrent_layers_and_branches_are_batched() -> None:
+def test_recurrent_layers_and_branches_are_batched() -> None:
     x, delta, b, c = (normal(3, 1, 4, n) for n in (2, 2, 3, 3))
     a, last = -np.exp(normal(2, 3)), normal(3)
 
@@ -522,6 +519,6 @@ J3: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
 
 
 @pytest.mark.parametrize("case", J3)
-def test_05_j3_second_derivatives_pass_through(case: str) -> None:
+def test_second_derivatives_pass_through(case: str) -> None:
     f, args = J3[case]
     assert_derivative(f, *args)

@@ -1,7 +1,4 @@
-"""Gaussian splatting: every fact that the specification states, and every limit that it lifts.
-
-Limits have the numbers of its section 7; facts are those of section 8.
-"""
+"""Gaussian splatting: known values, wrong uses, and scenes without limits on their size."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ PIXEL: dict[str, Any] = {
 HARMONICS = np.reshape([0.5, -0.2, 0.1, 0.3, 0.1, -0.2, -0.4, 0.2, 0.6, 0.2, -0.5, 0.1], (1, 4, 3))
 
 
-# Section 8: facts
+# Known values
 
 
 @pytest.mark.parametrize("settings", [{}, TINY], ids=["defaults", "parity-tiny"])
@@ -375,7 +372,7 @@ def reference_render(scene: Scene, meta: Any, *, width: int, height: int) -> Gra
 
 
 def test_the_reference_door_draws_with_the_settings_of_the_camera() -> None:
-    """`rlx_splat.render_reference` of the specification; its derivative is the true one here."""
+    """`render_reference` has the derivative of `render`."""
     scene = random_scene(3, 9)
     feeds = {name: scene.feeds[name] for name in NAMES[:6]}
     size = [64, 64]  # attributes decide
@@ -416,10 +413,10 @@ def test_packed_gradients_are_split_by_name() -> None:
         ops.unpack_gaussian_splat_packed_grads(packed, 2, 0)
 
 
-# Section 7: limits that are lifted
+# Scenes of any size
 
 
-def test_limit_01_alpha_of_a_bare_pixel_does_not_depend_on_the_tiles() -> None:
+def test_alpha_of_a_bare_pixel_does_not_depend_on_the_tiles() -> None:
     image = drawn(one_splat(), width=48, height=16, tile_size=16, radius_scale=1.0)
     assert image[0, 0, 3] == image[0, 47, 3] == 0.0
 
@@ -429,7 +426,7 @@ def empty_scene() -> Scene:
     return Scene(flat, flat, np.zeros((0, 4)), np.zeros(0), flat, np.zeros(0), camera())
 
 
-def test_limit_02_an_empty_scene_is_background_and_has_empty_gradients() -> None:
+def test_an_empty_scene_is_background_and_has_empty_gradients() -> None:
     image = drawn(empty_scene(), width=5, height=4)
     near(image, np.broadcast_to([0.006309573, 0.015395747, 0.028991187, 0], (4, 5, 4)))
     assert all(
@@ -444,7 +441,7 @@ def test_limit_02_an_empty_scene_is_background_and_has_empty_gradients() -> None
     ("sigma", "degrees", "total"),
     [((0.6, 0.1, 0.1), np.rad2deg(0.3), 57.767384), ((0.6, 0.01, 0.01), 10.0, 5.762421722)],
 )
-def test_limit_03_a_long_splat_is_drawn_whole(sigma: Any, degrees: float, total: float) -> None:
+def test_a_long_splat_is_drawn_whole(sigma: Any, degrees: float, total: float) -> None:
     half = 0.5 * np.deg2rad(degrees)
     turn = np.array([[np.cos(half), 0, 0, np.sin(half)]])
     image = drawn(one_splat(scales=np.log([sigma]), rotations=turn), radius_scale=1.0)
@@ -456,7 +453,7 @@ def test_limit_03_a_long_splat_is_drawn_whole(sigma: Any, degrees: float, total:
 @pytest.mark.parametrize(
     ("position", "sigma"), [((0, 0, 0), 3.0), ((0, 0, 3.9), 0.5)], ids=["huge", "around"]
 )
-def test_limit_03_a_splat_larger_than_the_screen_is_drawn(position: Any, sigma: float) -> None:
+def test_a_splat_larger_than_the_screen_is_drawn(position: Any, sigma: float) -> None:
     """On an image of 1000 pixels across its outline covers more than 1e6 of them."""
     scene = one_splat(positions=np.array([position]), scales=np.full((1, 3), np.log(sigma)))
     image = drawn(scene, width=2, height=1000, tile_size=512)
@@ -464,7 +461,7 @@ def test_limit_03_a_splat_larger_than_the_screen_is_drawn(position: Any, sigma: 
     assert image[..., 3].min() > 0.0
 
 
-def test_limit_03_outlines_of_quaternions_of_any_length_are_those_of_alpha() -> None:
+def test_outlines_of_quaternions_of_any_length_are_those_of_alpha() -> None:
     for norm in (0.8, 1.2):
         scene = tilted_splat()
         scene = scene.with_(rotations=norm * scene.rotations)
@@ -473,7 +470,7 @@ def test_limit_03_outlines_of_quaternions_of_any_length_are_those_of_alpha() -> 
              render(scene, 24, 24, **small), 1e-5)  # fmt: skip
 
 
-def test_limit_04_the_limit_of_steps_holds_in_the_image_too() -> None:
+def test_the_limit_of_steps_holds_in_the_image_too() -> None:
     stack = one_splat(
         positions=np.array([[0, 0, 0.1], [0, 0, 0], [0, 0, -0.1]]),
         scales=np.full((3, 3), np.log(0.3)), rotations=np.tile([1.0, 0, 0, 0], (3, 1)),
@@ -484,7 +481,7 @@ def test_limit_04_the_limit_of_steps_holds_in_the_image_too() -> None:
         near(image[0, 0, 3], alpha, 1e-3)
 
 
-def test_limit_05_dropped_entries_are_counted_and_are_the_farthest() -> None:
+def test_dropped_entries_are_counted_and_are_the_farthest() -> None:
     buffer = prepared(parity_scene(), max_list_entries=20)
     assert buffer[-1] == 8.0
     *_, listed, ranges, _, _ = sections(buffer, 18, 20, 16, 64 * 64)
@@ -493,7 +490,7 @@ def test_limit_05_dropped_entries_are_counted_and_are_the_farthest() -> None:
     assert prepared(parity_scene())[-1] == 0.0
 
 
-def test_limit_05_there_is_room_for_lists_by_default() -> None:
+def test_there_is_room_for_lists_by_default() -> None:
     for splats, tiles, room in ((18, 16, 288), (1000, 16, 16000), (1000, 1024, 64000)):
         side = 16 * int(np.sqrt(tiles))
         graph = Graph("room")
@@ -505,7 +502,7 @@ def test_limit_05_there_is_room_for_lists_by_default() -> None:
         assert buffer.shape == (length,)
 
 
-def test_limit_06_counts_that_f32_does_not_hold_are_refused() -> None:
+def test_counts_that_f32_does_not_hold_are_refused() -> None:
     with pytest.raises(GraphError, match="max_list_entries is 16777217"):
         prepared(parity_scene(), max_list_entries=(1 << 24) + 1)
     graph = Graph("many")
@@ -515,7 +512,7 @@ def test_limit_06_counts_that_f32_does_not_hold_are_refused() -> None:
         graph.gaussian_splat_render(*[many, *others, graph.input("meta", (23,), "f32")])
 
 
-def test_limit_07_rasterize_needs_no_producer() -> None:
+def test_rasterize_needs_no_producer() -> None:
     scene = random_scene(3, 9)
     buffer = prepared(scene, **FEW)
     graph = Graph("rasterize")
@@ -528,7 +525,7 @@ def test_limit_07_rasterize_needs_no_producer() -> None:
         graph.gaussian_splat_rasterize(graph.input("odd", (buffer.size + 1,)), meta, **settings)
 
 
-def test_limit_08_what_cannot_be_drawn_is_refused() -> None:
+def test_what_cannot_be_drawn_is_refused() -> None:
     scene = one_splat()
     with pytest.raises(GraphError, match=r"alpha_cutoff is 0.0; it must be between 0 and 1"):
         drawn(scene, alpha_cutoff=0.0)
@@ -542,13 +539,13 @@ def test_limit_08_what_cannot_be_drawn_is_refused() -> None:
     assert drawn(scene, **PIXEL)[0, 0, 3] > 0.5
 
 
-def test_limit_09_nothing_has_to_be_registered() -> None:
+def test_nothing_has_to_be_registered() -> None:
     graph = decomposed(one_splat(), **PIXEL)
     (found,) = rlx.compile(graph).run(one_splat().feeds)
     near(found, [0.515596290, 0.025897505, 0.009423207, 0.8])
 
 
-def test_limit_10_near_and_far_cull_nothing() -> None:
+def test_near_and_far_cull_nothing() -> None:
     meta = camera()
     meta[10:12] = 5.0, 6.0  # beyond all splats
     assert np.array_equal(drawn(one_splat(meta=meta), **SMALL), drawn(one_splat(), **SMALL))
@@ -575,7 +572,7 @@ SMOOTH: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("coefficients", [1, 4])
-def test_limits_11_to_15_gradients_are_those_of_finite_differences(coefficients: int) -> None:
+def test_to_15_gradients_are_those_of_finite_differences(coefficients: int) -> None:
     """11: power and alpha. 12: factors. 13: shared tiles. 14: geometry. 15: harmonics."""
     scene = random_scene(11, 3, coefficients, size=0.3)
     upstream = np.random.default_rng(2).standard_normal(256)
@@ -586,7 +583,7 @@ def test_limits_11_to_15_gradients_are_those_of_finite_differences(coefficients:
         near(found[name] / scale, expected / scale, 2e-5)
 
 
-def test_limit_12_opaque_splats_have_exact_gradients() -> None:
+def test_opaque_splats_have_exact_gradients() -> None:
     scene = random_scene(11, 3, 1, size=0.3).with_(opacities=np.array([1.0, 0.5, 0.999]))
     found = gradient(scene, np.ones(256), width=8, height=8, tile_size=8, **SMOOTH)
     expected = differences(scene, "colors", np.ones(256), **SMOOTH)
@@ -594,7 +591,7 @@ def test_limit_12_opaque_splats_have_exact_gradients() -> None:
     assert all(np.isfinite(part).all() for part in found.values())
 
 
-def test_limit_13_gradients_do_not_depend_on_the_tiles() -> None:
+def test_gradients_do_not_depend_on_the_tiles() -> None:
     whole = gradient(parity_scene(), np.ones(4 * 64 * 64), tile_size=64)
     for size in (5, 16):
         parts = gradient(parity_scene(), np.ones(4 * 64 * 64), tile_size=size)
@@ -602,7 +599,7 @@ def test_limit_13_gradients_do_not_depend_on_the_tiles() -> None:
             near(parts[name], whole[name], 2e-5)
 
 
-def test_limit_15_without_constant_terms_colours_have_the_gradient() -> None:
+def test_without_constant_terms_colours_have_the_gradient() -> None:
     flat = one_splat(sh_coeffs=np.zeros((1, 4, 3)))
     found = gradient(flat, np.ones(256), **SMALL)
     assert found["colors"].all()
@@ -618,7 +615,7 @@ def gradient_graph(scene: Scene, factor: float = 1.0, **settings: Any) -> Graph:
     return rlx.passes.grad(graph, wrt=given[:6])
 
 
-def test_limit_16_autodiff_clips_nothing() -> None:
+def test_autodiff_clips_nothing() -> None:
     scene = tilted_splat(sh_coeffs=HARMONICS)
     feeds = {**scene.feeds, "d_output": np.ones((), np.float32)}
     small, large = (
@@ -630,7 +627,7 @@ def test_limit_16_autodiff_clips_nothing() -> None:
     assert np.abs(clipped["opacities"]).max() < 8.0 * np.abs(small[3]).max()
 
 
-def test_limit_17_nothing_is_kept_from_an_earlier_scene() -> None:
+def test_nothing_is_kept_from_an_earlier_scene() -> None:
     first, second = tilted_splat(sh_coeffs=HARMONICS), one_splat(sh_coeffs=HARMONICS)
     program = rlx.compile(gradient_graph(first, **SMALL))
     one = {"d_output": np.float32(1)}
@@ -640,7 +637,7 @@ def test_limit_17_nothing_is_kept_from_an_earlier_scene() -> None:
         assert again.tobytes() == before.tobytes()
 
 
-def test_limit_18_second_and_forward_derivatives_are_refused_and_scenes_are_batched() -> None:
+def test_second_and_forward_derivatives_are_refused_and_scenes_are_batched() -> None:
     scene = tilted_splat(sh_coeffs=HARMONICS)
     gradients = gradient_graph(scene, **SMALL)
     gradients.set_outputs([gradients.reduce_sum(gradients.outputs[0], axes=(0, 1))])
@@ -670,7 +667,7 @@ def two_pictures(**changed: Any) -> tuple[Graph, list[Value]]:
     return graph, given
 
 
-def test_limit_19_one_preparation_serves_any_number_of_pictures() -> None:
+def test_one_preparation_serves_any_number_of_pictures() -> None:
     graph, _ = two_pictures(max_splat_steps=4)
     assert kinds(prepare_for_autodiff(graph)) == ["gaussian_splat_render"] * 2
 
@@ -682,19 +679,19 @@ def test_limit_19_one_preparation_serves_any_number_of_pictures() -> None:
         ({"alpha_cutoff": 0.02}, "has alpha_cutoff = 0.02 and its gaussian_splat_prepare 0.01"),
     ],
 )
-def test_limit_19_stages_that_differ_are_refused(changed: dict[str, Any], says: str) -> None:
+def test_stages_that_differ_are_refused(changed: dict[str, Any], says: str) -> None:
     graph, given = two_pictures(**changed)
     with pytest.raises(GraphError, match=says):
         rlx.passes.grad(graph, wrt=given[:1])
 
 
-def test_limit_20_gradients_have_the_shapes_of_what_they_belong_to() -> None:
+def test_gradients_have_the_shapes_of_what_they_belong_to() -> None:
     scene = tilted_splat(sh_coeffs=HARMONICS)
     graph = gradient_graph(scene, **SMALL)
     assert [out.shape for out in graph.outputs] == [array.shape for array in scene.arrays[:6]]
 
 
-def test_limit_21_a_body_is_the_same_picture_wherever_it_stands() -> None:
+def test_a_body_is_the_same_picture_wherever_it_stands() -> None:
     """Nodes behind an expanded one find their operands."""
     graph = Graph("two")
     scene = tilted_splat()

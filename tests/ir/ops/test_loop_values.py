@@ -1,6 +1,6 @@
-"""Loops, branches and stated derivatives: the values that the specification lists.
+"""Loops, branches and custom derivatives: known values.
 
-Each fact is a graph with its operands and the results to 10 digits; it holds in the reference
+Each case is a graph with its operands and the results to 10 digits; it holds in the reference
 and in both backends.
 """
 
