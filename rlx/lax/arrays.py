@@ -10,8 +10,9 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir.shape import normalize_axis
-from rlx.numpy import elementwise, indexing, shaping
+from rlx.numpy import indexing, shaping
 from rlx.numpy.axes import require_per_axis, static_shape
+from rlx.numpy.index_plan import from_front
 from rlx.tracing.apply import as_tracer, convert, function
 from rlx.tracing.trace import shape_of
 
@@ -296,4 +297,4 @@ def _starts(operand: Any, starts: Any) -> Any:
     if not isinstance(starts, (tuple, list)):
         starts = [starts[place] for place in range(static_shape(starts)[0])]
     pairs = zip(starts, static_shape(operand), strict=True)
-    return [elementwise.where(elementwise.less(s, 0), elementwise.add(s, e), s) for s, e in pairs]
+    return [from_front(start, extent) for start, extent in pairs]

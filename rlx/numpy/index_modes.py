@@ -11,11 +11,14 @@ import numpy as np
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
+from rlx.numpy.index_plan import as_index, from_front
 from rlx.numpy.indexing import getitem
 from rlx.tracing.apply import as_tracer, emit, function
 from rlx.tracing.trace import TracedArray, element_type
+from rlx.tracing.widths import with_wide_types
 
 MODES = ("clip", "fill", "drop", "promise_in_bounds", "wrap")
 
@@ -52,17 +55,13 @@ def _is_position(item: Any) -> bool:
     return bool(element_type(item).dtype.is_int)
 
 
+@with_wide_types
 def _moved(item: Any, extent: int, mode: str) -> Any:
-    if not isinstance(item, TracedArray):
-        places = np.asarray(item)
-        return _moved_numbers(np, places, extent, mode)
-    return _moved_numbers(elementwise, item, extent, mode)
-
-
-def _moved_numbers(n: Any, item: Any, extent: int, mode: str) -> Any:
+    n: Any = elementwise if isinstance(item, TracedArray) else np
     if mode == "wrap":
-        return n.remainder(item, extent)
-    counted = n.where(n.less(item, 0), n.add(item, extent), item)
+        wide = item if element_type(item).dtype is DType.U64 else as_index(item)
+        return n.remainder(wide, extent)
+    counted = from_front(item, extent)
     if mode == "clip":
         return n.clip(counted, 0, extent - 1)
     outside = n.logical_or(n.less(counted, 0), n.greater_equal(counted, extent))

@@ -176,29 +176,47 @@ def _integer(item: Item, axis: int) -> int:
         ) from None
 
 
+_LARGEST = np.iinfo(np.int64).max
+
+
 @with_wide_types
+def as_index(index: Any) -> Any:
+    """Convert positions to i64; those of u64 that it cannot hold become its largest number."""
+    if element_type(index).dtype is DType.U64:
+        n = elementwise if isinstance(index, TracedArray) else np
+        index = n.minimum(index, np.uint64(_LARGEST))
+    return convert(index, DType.I64) if isinstance(index, TracedArray) else np.asarray(index, "i8")
+
+
+@with_wide_types
+def from_front(index: Any, extent: Extent) -> Any:
+    """Return positions as i64 of which negative ones, counted from the end, are counted from 0.
+
+    Positions below `-extent` stay negative: a second call would take them for others.
+    """
+    places = as_index(index)
+    if isinstance(places, np.ndarray):
+        if isinstance(extent, int):
+            return np.where(places < 0, places + extent, places)
+        if (places >= 0).all():
+            return places
+    return elementwise.where(
+        elementwise.less(places, 0), elementwise.add(places, extent_number(extent)), places
+    )
+
+
 def checked_static(item: Item, extent: Extent, axis: int) -> Any:
     """Bring an index array into [0, extent): now if it is known, else in the graph."""
-    if isinstance(item, TracedArray):
-        wide = convert(item, DType.I64)
-        lowest = elementwise.add(wide, extent_number(extent))
-        return elementwise.where(elementwise.less(wide, 0), lowest, wide)
-    places = np.asarray(item, dtype=np.int64)
-    if (
-        isinstance(extent, int)
-        and places.size
-        and not (-extent <= places.min() and places.max() < extent)
-    ):
+    if isinstance(item, TracedArray) or not isinstance(extent, int):
+        return from_front(item, extent)
+    places = as_index(item)
+    if places.size and not (-extent <= places.min() and places.max() < extent):
         worst = places.min() if places.min() < -extent else places.max()
         raise IndexOutOfRangeError(
             f"index {worst} is out of range for axis {axis} of {extent}",
             remedy=f"use indices in [-{extent}, {extent}), or clip them",
         )
-    if isinstance(extent, int):
-        return np.where(places < 0, places + extent, places)
-    if (places >= 0).all():
-        return places
-    return elementwise.where(places < 0, elementwise.add(places, extent_number(extent)), places)
+    return from_front(places, extent)
 
 
 def _resolved(item: slice, extent: Extent, axis: int) -> slice:

@@ -19,7 +19,7 @@ from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.extent_numbers import extent_number
-from rlx.numpy.index_plan import Plan, checked_static, plan_index, require_integer
+from rlx.numpy.index_plan import Plan, as_index, checked_static, plan_index, require_integer
 from rlx.numpy.shaping import (
     concatenate,
     expand_dims,
@@ -29,7 +29,7 @@ from rlx.numpy.shaping import (
     reshape,
     transpose,
 )
-from rlx.tracing.apply import as_tracer, convert, emit, function, graph, promoted, wrap
+from rlx.tracing.apply import as_tracer, emit, function, graph, promoted, wrap
 from rlx.tracing.trace import TracedArray, shape_of
 from rlx.tracing.widths import with_wide_types
 
@@ -38,7 +38,14 @@ from rlx.tracing.widths import with_wide_types
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]`."""
     x = as_tracer(x)
-    plan = plan_index(x, index)
+    return pick(x, plan_index(x, index))
+
+
+def pick(x: Any, plan: Plan) -> Any:
+    """Return what a plan picks from `x`, or from another array of its leading extents.
+
+    The arrays of a plan count from the front already: as an index they would be wrapped again.
+    """
     if _reads_block(x, plan):
         return read_block(x, plan)
     cut = _sliced(x, plan.slices)
@@ -163,11 +170,6 @@ def flat_index(indices: list[Any], extents: list[int]) -> Any:
     return elementwise.where(valid, combined, NO_INDEX)
 
 
-@with_wide_types
-def as_index(index: Any) -> Any:
-    return convert(index, DType.I64)
-
-
 # Blocks
 
 
@@ -252,9 +254,7 @@ def take(
         x, axis = ravel(x), 0
     position = normalize_axis(axis, x.ndim)
     places = np.asarray(indices) if isinstance(indices, (list, tuple)) else indices
-    if mode == "wrap":
-        places = elementwise.remainder(places, x.shape[position])
-    elif mode is not None and mode != "raise":
+    if mode is not None and mode != "raise":
         index = (*(slice(None),) * position, places)
         return x.at[index].get(mode=mode, fill_value=fill_value)
     require_integer(places)
@@ -309,6 +309,5 @@ def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
 @with_wide_types
 def _starts(starts: Any) -> Any:
     if isinstance(starts, (tuple, list)):
-        numbers = [reshape(convert(start, DType.I64), (1,)) for start in starts]
-        return concatenate(numbers)
-    return convert(starts, DType.I64)
+        return concatenate([reshape(as_index(start), (1,)) for start in starts])
+    return as_index(starts)

@@ -20,15 +20,14 @@ from rlx.ir.op import OpDef
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
-from rlx.numpy.index_plan import Plan, plan_index
+from rlx.numpy.index_plan import Plan, as_index, plan_index
 from rlx.numpy.indexing import (
-    as_index,
     block_sizes,
     block_starts,
     dynamic_slice,
     dynamic_update_slice,
-    getitem,
     is_block,
+    pick,
     read_block,
 )
 from rlx.numpy.shaping import broadcast_to, ravel, reshape
@@ -61,11 +60,11 @@ def _in_scope(name: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
 def index_set(x: Any, index: Any, values: Any) -> Any:
     """`x` with `values` at `index`; of repeated indices the last one stays."""
     x = as_tracer(x)
-    values = _like_target(x, index, values)
     plan = plan_index(x, index)
+    values = _like_target(x, plan, values)
     if is_block(plan):
         return _set_block(x, plan, values)
-    places = _places(static_shape(x), index)
+    places = _places(x, index, plan)
     if isinstance(places, np.ndarray):
         return _set_static(x, places, values)
     if innermost().runs_once:
@@ -78,13 +77,13 @@ def index_set(x: Any, index: Any, values: Any) -> Any:
 def index_add(x: Any, index: Any, values: Any) -> Any:
     """`x` with `values` added at `index`; repeated indices add up."""
     x = as_tracer(x)
-    values = _like_target(x, index, values)
     plan = plan_index(x, index)
+    values = _like_target(x, plan, values)
     if is_block(plan) and plan.arrays:
-        return _set_block(x, plan, elementwise.add(_picked(x, index, plan), values))
+        return _set_block(x, plan, elementwise.add(_picked(x, plan), values))
     if is_block(plan):
         return elementwise.add(x, _block_in_zeros(x, plan, values))
-    places = ravel(_places(static_shape(x), index))
+    places = ravel(_places(x, index, plan))
     total = math.prod(static_shape(x))
     added = emit(ops.scatter_add, ravel(values), as_index(places), size=total)
     return elementwise.add(x, reshape(added, x.shape))
@@ -96,18 +95,18 @@ def index_change(x: Any, index: Any, values: Any, change: Change) -> Any:
     """`x` with `change(element, value)` at `index`; one after the other where an index repeats."""
     x = as_tracer(x)
     plan = plan_index(x, index)
-    picked = _picked(x, index, plan)
+    picked = _picked(x, plan)
     values = broadcast_to(values, picked.shape)
-    if is_block(plan) or _differ(places := _places(static_shape(x), index)):
+    if is_block(plan) or _differ(places := _places(x, index, plan)):
         return index_set(x, index, change(picked, values))
     if innermost().runs_once and change in _FOLDS and _keeps_type(x, values):
         return _fold(x, ravel(places), ravel(values), change)
     return _in_turn(x, _rows(x, plan, places, values), change)
 
 
-def _picked(x: Any, index: Any, plan: Plan) -> Any:
+def _picked(x: Any, plan: Plan) -> Any:
     """Return `x[index]`: a block from where it is written to, so that its index is checked once."""
-    return read_block(x, plan) if is_block(plan) and plan.arrays else getitem(x, index)
+    return read_block(x, plan) if is_block(plan) and plan.arrays else pick(x, plan)
 
 
 def _set_block(x: Any, plan: Plan, values: Any) -> Any:
@@ -131,19 +130,22 @@ def _differ(places: Any) -> bool:
     return math.prod(static_shape(places)) < 2
 
 
-def _like_target(x: Any, index: Any, values: Any) -> Any:
+def _like_target(x: Any, plan: Plan, values: Any) -> Any:
     """Convert `values` to the dtype of `x` and broadcast them to the shape of `x[index]`."""
-    return broadcast_to(convert(values, x.value.dtype), getitem(x, index).shape)
+    return broadcast_to(convert(values, x.value.dtype), pick(x, plan).shape)
 
 
-def _places(shape: tuple[int, ...], index: Any) -> Any:
+def _places(x: Any, index: Any, plan: Plan) -> Any:
     """Return the flat positions that `index` picks: known ones as a NumPy array."""
-    total = math.prod(shape)
-    items = index if isinstance(index, tuple) else (index,)
-    if not any(isinstance(item, TracedArray) for item in items):
-        return np.asarray(np.arange(total).reshape(shape)[index])
-    numbers = wrap(graph().iota(type=TensorType(DType.I64, (total,))))
-    return getitem(reshape(numbers, shape), index)
+    shape = static_shape(x)
+    if not any(isinstance(array, TracedArray) for _, array in plan.arrays):
+        return np.asarray(np.arange(math.prod(shape)).reshape(shape)[index])
+    return pick(_numbered(shape), plan)
+
+
+def _numbered(shape: tuple[int, ...]) -> Any:
+    """Return the flat position of each element of an array of `shape`."""
+    return reshape(wrap(graph().iota(type=TensorType(DType.I64, (math.prod(shape),)))), shape)
 
 
 def _set_static(x: Any, places: Any, values: Any) -> Any:
@@ -207,8 +209,14 @@ def _rows(x: Any, plan: Plan, places: Any, values: Any) -> _Rows:
     if plan.new_axes or not whole or [a for a, _ in plan.arrays] != list(range(leading)):
         return _Rows(ravel(places), reshape(values, (-1, 1)), 1)
     width = math.prod(shape[leading:])
-    rows = ravel(_places(shape[:leading], tuple(array for _, array in plan.arrays)))
+    rows = ravel(pick(_numbered(shape[:leading]), _of_leading_axes(plan)))
     return _Rows(rows, reshape(values, (static_shape(rows)[0], width)), width)
+
+
+def _of_leading_axes(plan: Plan) -> Plan:
+    """Return a plan of the leading axes alone, from each of which an array picks."""
+    leading = len(plan.arrays)
+    return Plan(plan.slices[:leading], (), plan.arrays, (), tuple(range(leading)))
 
 
 def _in_turn(x: Any, rows: _Rows, change: Change) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
+from rlx.errors import IndexOutOfRangeError  # noqa: E402
 from rlx.onnx import InferenceSession  # noqa: E402
 from rlx.onnx.registry import find_operator  # noqa: E402
 from rlx.onnx.versions import DROPPED, MOVED  # noqa: E402
@@ -198,3 +199,15 @@ def test_gradients_of_a_tensor_and_of_gradients() -> None:
     np.testing.assert_allclose(dw, x * (1 - h**2), rtol=1e-5)
     np.testing.assert_allclose(ddw, -2 * x**2 * h * (1 - h**2), rtol=1e-4)
     np.testing.assert_array_equal(dh, np.ones(5, np.float32))
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    "op", ["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"]
+)
+def test_an_index_below_the_extent_is_refused(op: str, known: bool) -> None:
+    x, index = floats(3, 2), np.array([[0, 0], [-4, 0]])
+    updates = [floats(2) if op.endswith("ND") else floats(2, 2)] if "Scatter" in op else []
+    inputs, weights = ([x], [index, *updates]) if known else ([x, index, *updates], [])
+    with pytest.raises(IndexOutOfRangeError):
+        ours(one_node(op, inputs, weights, 20), inputs)

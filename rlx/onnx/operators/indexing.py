@@ -10,23 +10,11 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
 from rlx.ir import ops
-from rlx.ir.shape import Dim, Extent, normalize_axis, upper
-from rlx.numpy.extent_numbers import extent_number
+from rlx.ir.shape import Dim, normalize_axis, upper
+from rlx.numpy.index_plan import from_front
 from rlx.onnx.operators.shape import integers, listable, positions
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import as_tracer, emit, graph, wrap
-
-
-def _from_front(indices: Any, extent: Extent) -> Any:
-    """Return indices in [0, extent): negative ones count from the back."""
-    if isinstance(extent, Dim):
-        if isinstance(indices, np.ndarray) and (indices >= 0).all():
-            return indices
-        number = extent_number(extent)
-        return rnp.where(rnp.less(indices, 0), rnp.add(indices, number), indices)
-    if isinstance(indices, np.ndarray):
-        return np.where(indices < 0, indices + extent, indices)
-    return rnp.where(rnp.less(indices, 0), rnp.add(indices, extent), indices)
 
 
 @operator("Gather")
@@ -39,7 +27,7 @@ def gather(data: Any, indices: Any, *, axis: int = 0) -> Any:
             one = emit(ops.narrow, data, axis=position, start=start, length=1)
             return rnp.squeeze(one, position)
         return rnp.getitem(data, (*(slice(None),) * position, index))
-    return emit(ops.gather, data, _from_front(indices, data.shape[position]), axis=position)
+    return emit(ops.gather, data, from_front(indices, data.shape[position]), axis=position)
 
 
 @operator("GatherElements")
@@ -51,7 +39,7 @@ def _element_index(data: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     """Return the index of the elements that `indices` names along `axis`, where they stand."""
     position = normalize_axis(axis, data.ndim)
     places: list[Any] = list(np.indices(indices.shape, sparse=True))
-    places[position] = _from_front(indices, data.shape[position])
+    places[position] = indices
     return tuple(places)
 
 
@@ -111,7 +99,7 @@ def one_hot(indices: Any, depth: Static, values: Any, *, axis: int = -1) -> Any:
     wide = rnp.expand_dims(rnp.astype(indices, "i64"), position)
     places = rnp.reshape(positions(count), (count, *(1,) * (indices.ndim - position)))
     off, on = rnp.getitem(values, 0), rnp.getitem(values, 1)
-    return emit(ops.where, rnp.equal(_from_front(wide, count), places), on, off)
+    return emit(ops.where, rnp.equal(from_front(wide, count), places), on, off)
 
 
 @operator("TensorScatter")
