@@ -59,7 +59,6 @@ def _matching(patterns: Sequence[str]) -> list[Workload | Routine]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    today = datetime.date.today().isoformat()
     others = PEERS[1:]
     parser = argparse.ArgumentParser(prog="bench", description="Measure rlx beside its peers.")
     parser.add_argument("workloads", nargs="*", help="names or patterns; default: all")
@@ -69,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1, help="per peer and round")
     parser.add_argument(
-        "--write", type=Path, nargs="?", const=_RESULTS / f"{today}.md", help="write the report"
+        "--write", type=Path, nargs="?", const=_RESULTS / "kernels.md", help="write the report"
     )
     return parser
 

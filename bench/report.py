@@ -21,9 +21,10 @@ def report(rows: Sequence[Row], peak: Peak, *, command: str, date: str, threads:
     graphs = [row for row in rows if isinstance(row.workload, Workload)]
     programs = [row for row in rows if isinstance(row.workload, Routine)]
     parts = [
-        f"# Bench, {date}",
+        "# Kernels and small models",
         "\n".join(
             (
+                f"- date: {date}",
                 f"- machine: {describe_machine()}",
                 f"- peak measured: {peak.gflops:.0f} GFLOP/s f32, {peak.gigabytes:.1f} GB/s copy",
                 f"- {threads} threads; {_versions()}",
