@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from rlx import random as random
     from rlx import tree_util as tree_util
     from rlx.errors import BusyError as BusyError
+    from rlx.errors import LimitError as LimitError
     from rlx.errors import RlxError as RlxError
     from rlx.ir.graph import Graph as Graph
     from rlx.ir.shape import Dim as Dim
     from rlx.ir.types import TensorType as TensorType
+    from rlx.limits import LoadLimits as LoadLimits
     from rlx.passes.precision.policy import MixedPrecision as MixedPrecision
     from rlx.quantization import quantize as quantize
     from rlx.runtime.aot import Artifact as Artifact
@@ -92,7 +94,8 @@ if TYPE_CHECKING:
     from rlx.transforms.vectorize import vectorize as vectorize
 
 _HOMES = {
-    "rlx.errors": ["BusyError", "RlxError"],
+    "rlx.errors": ["BusyError", "LimitError", "RlxError"],
+    "rlx.limits": ["LoadLimits"],
     "rlx.transforms.abstract": ["ShapeDtypeStruct", "eval_shape"],
     "rlx.transforms.linear": ["linear_transpose", "linearize"],
     "rlx.transforms.associative": ["associative_scan"],

@@ -7,6 +7,7 @@ also inherits the builtin that a Python user would catch.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,9 +47,13 @@ class RlxError(Exception):
 
     def located(self, context: str, source: Source | None) -> Self:
         """Return this error prefixed with `context` (an op's name) and placed at `source`."""
-        return type(self)(
-            f"{context}: {self.message}", source=self.source or source, remedy=self.remedy
-        )
+        return self.rewritten(f"{context}: {self.message}", self.source or source)
+
+    def rewritten(self, message: str, source: Source | None) -> Self:
+        """Return a copy with another message and source; all other fields are kept."""
+        error = copy.copy(self)
+        error.args, error.message, error.source = (message,), message, source
+        return error
 
 
 class ShapeError(RlxError, ValueError):
@@ -136,6 +141,29 @@ class OOBError(CheckError):
 
 class FormatError(RlxError, ValueError):
     """A file or text that is not what it claims to be."""
+
+
+class LimitError(FormatError):
+    """A file needs more than its loader's limits allow: see `rlx.LoadLimits`.
+
+    `limit` is the name of the limit, `value` what the file needs (None where it is not known),
+    `allowed` the limit itself.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: str = "",
+        value: float | None = None,
+        allowed: float | None = None,
+        source: Source | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, source=source, remedy=remedy)
+        self.limit = limit
+        self.value = value
+        self.allowed = allowed
 
 
 class InternalError(RlxError, RuntimeError):

@@ -17,6 +17,9 @@ ROOT = Path(rlx.__file__).parent
 
 LAYERS = (
     ("errors", "locks"),
+    ("limits",),
+    ("files",),
+    ("safetensors_file",),
     ("ir",),
     ("gguf",),
     ("target",),

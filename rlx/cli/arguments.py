@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WEIGHTS = ("file", "embed", "argument")
+LIMITS = ("bytes", "nodes", "elements", "nesting", "seconds")
 _SHAPE = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<extents>[^\]]*)\]\Z")
 _SYMBOL = re.compile(r"(?P<name>[A-Za-z_]\w*)(<=(?P<max>\d+))?\Z")
 
@@ -71,6 +72,27 @@ def named_shape(text: str) -> NamedShape:
         raise ArgumentTypeError(f"{text!r} is not NAME=DTYPE[EXTENTS], such as x=f32[8,128]")
     words = [word.strip() for word in match["extents"].split(",") if word.strip()]
     return NamedShape(name, match["dtype"], tuple(_extent(word) for word in words))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLimit:
+    """`nodes=1000000`: one of `rlx.LoadLimits`."""
+
+    name: str
+    value: float
+
+
+def named_limit(text: str) -> NamedLimit:
+    """Parse `nodes=1000000` or `seconds=0.5`."""
+    name, _, value = text.partition("=")
+    try:
+        number = float(value) if name == "seconds" else int(value)
+    except ValueError:
+        number = 0
+    if name not in LIMITS or not number > 0:
+        known = ", ".join(LIMITS)
+        raise ArgumentTypeError(f"{text!r} is not NAME=NUMBER, with a name of: {known}")
+    return NamedLimit(name, number)
 
 
 def named_extent(text: str) -> NamedExtent:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, BinaryIO
 
 import numpy as np
 
 from rlx.cli.arguments import NamedExtent, NamedFile
 from rlx.errors import FormatError, InputError, UnsupportedError
+from rlx.files import open_file
 from rlx.ir.shape import Symbol
+from rlx.limits import Budget, loading
 from rlx.runtime.signature import Argument, Array, Signature, concrete
+from rlx.safetensors_file import read_safetensors
 
 
 def read_inputs(files: Sequence[NamedFile]) -> dict[str, Array]:
@@ -34,20 +39,66 @@ def read_inputs(files: Sequence[NamedFile]) -> dict[str, Array]:
 def read_arrays(path: Path) -> dict[str, Array]:
     """Read `.npy` (one array, without a name), `.npz` or `.safetensors`."""
     if path.suffix == ".safetensors":
-        return _read_safetensors(path)
+        return read_safetensors(path).arrays
     if path.suffix not in (".npy", ".npz"):
         raise FormatError(
             f"{path}: arrays are read from .npy, .npz and .safetensors files",
             remedy="convert it, for instance with numpy.save",
         )
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        return {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise FormatError(
-            f"{path}: not an array file: {error}",
-            remedy="write it again, for instance with numpy.save",
-        ) from error
+    with loading(None, str(path)) as budget, open_file(path) as file:
+        try:
+            return _archive(file, budget) if path.suffix == ".npz" else {"": _array(file, budget)}
+        except FormatError:
+            raise
+        except (*_UNREADABLE, zipfile.BadZipFile, zlib.error) as error:
+            raise FormatError(
+                f"{path}: not an array file: {error}",
+                remedy="write it again, for instance with numpy.save",
+            ) from error
+
+
+_UNREADABLE = (ValueError, TypeError, EOFError, LookupError, SyntaxError, NotImplementedError)
+"""What NumPy and zipfile raise for files that are not what they claim to be."""
+
+
+def _archive(file: BinaryIO, budget: Budget) -> dict[str, Array]:
+    """Return the arrays of an `.npz`, whose decompressed sizes are within the budget."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        budget.charge_nodes(len(members))
+        budget.charge_bytes(sum(member.file_size for member in members), "decompressed")
+        found = {}
+        for member in members:
+            with archive.open(member) as content:
+                found[member.filename.removesuffix(".npy")] = _array(content, budget)
+        return found
+
+
+def _array(file: IO[bytes], budget: Budget) -> Array:
+    """Return the array of an `.npy`; what its header claims is charged before it is allocated."""
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"version {version} of the format")
+    shape, is_fortran, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    if min(shape, default=0) < 0:
+        raise ValueError(f"shape {shape} has a negative extent")
+    size = math.prod(shape) * dtype.itemsize
+    budget.charge_bytes(size, "an array")
+    data = file.read(size)
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes of data, of {size}")
+    if dtype == np.bool_ and any(byte > 1 for byte in data):
+        raise ValueError("a bool is neither 0 nor 1")
+    flat = np.frombuffer(data, dtype) if size else np.empty(0, dtype)
+    return flat.reshape(shape, order="F" if is_fortran else "C").copy()
+
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def write_outputs(path: Path, outputs: Sequence[Array]) -> None:
@@ -125,21 +176,3 @@ def _single(arrays: Mapping[str, Array], path: Path) -> Array:
             remedy="pass the file without a name, and its arrays go to inputs by name",
         )
     return next(iter(arrays.values()))
-
-
-def _read_safetensors(path: Path) -> dict[str, Any]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-    except ImportError as error:
-        raise UnsupportedError(
-            f"{path}: reading .safetensors needs the package safetensors",
-            remedy="pip install safetensors",
-        ) from error
-    try:
-        return dict(load_file(path))
-    except SafetensorError as error:
-        raise FormatError(
-            f"{path}: not a safetensors file: {error}",
-            remedy="write it again, for instance with safetensors.numpy.save_file",
-        ) from error

@@ -9,10 +9,12 @@ import importlib
 import os
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Sequence
 
 from rlx.cli.parser import make_parser
 from rlx.errors import RlxError
+from rlx.limits import LoadLimits, default_limits
 
 OK, FAILED = 0, 1
 
@@ -25,7 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(stop.code or 0)
     try:
         command = importlib.import_module(f"rlx.cli.{arguments.command}_command")
-        return int(command.execute(arguments))
+        with default_limits(_limits(arguments)):
+            return int(command.execute(arguments))
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
@@ -37,6 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return 130
+
+
+def _limits(arguments: Namespace) -> LoadLimits:
+    """Return the limits for files that `--limit` gives."""
+    return LoadLimits(**{limit.name: limit.value for limit in getattr(arguments, "limit", ())})
 
 
 def error_block(error: RlxError | OSError) -> str:

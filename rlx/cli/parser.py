@@ -11,7 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import rlx
-from rlx.cli.arguments import named_extent, named_file, named_shape, positive, seed, weights_choice
+from rlx.cli.arguments import (
+    named_extent,
+    named_file,
+    named_limit,
+    named_shape,
+    positive,
+    seed,
+    weights_choice,
+)
 
 STAGES = ("graph", "passes", "lowered", "schedule", "plan", "kernels", "c", "llvm", "asm")
 BACKENDS = ("auto", "c", "llvm", "reference")
@@ -147,7 +155,19 @@ def _add_source(parser: ArgumentParser) -> None:
     )
 
 
+def _add_limit(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit",
+        metavar="NAME=N",
+        action="append",
+        default=[],
+        type=named_limit,
+        help="what loading a file may take: bytes, nodes, elements, nesting or seconds",
+    )
+
+
 def _add_arrays(parser: ArgumentParser) -> None:
+    _add_limit(parser)
     parser.add_argument(
         "--input",
         metavar="NAME=FILE",
@@ -338,6 +358,7 @@ def _add_completion(parser: ArgumentParser) -> None:
 
 def _add_generate(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.gguf", type=Path)
+    _add_limit(parser)
     parser.add_argument("--prompt", metavar="TEXT", required=True, help="what to continue")
     parser.add_argument(
         "--chat", action="store_true", help="the prompt is a question, put in the model's template"

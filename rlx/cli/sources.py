@@ -27,6 +27,7 @@ import numpy as np
 from rlx.cli.arguments import NamedShape, SymbolicExtent
 from rlx.cli.arrays import read_arrays
 from rlx.errors import FormatError, InputError, RlxError, Source
+from rlx.files import read_file
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
 from rlx.ir.parser import parse_graph
@@ -34,6 +35,7 @@ from rlx.ir.serialize import loads
 from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
 from rlx.ir.verify import verify
+from rlx.limits import loading
 from rlx.runtime.model_files import is_model_file, load_model_file
 from rlx.runtime.signature import Array
 
@@ -88,13 +90,14 @@ def _load_model(
 
 def read_graph(path: Path) -> Graph:
     """Read a graph file of either form, and verify it."""
-    content = path.read_bytes()
-    if content.startswith(_BINARY):
-        graph = loads(content)
-    else:
-        graph = parse_graph(_text(content, path), file=str(path))
-    verify(graph)
-    return graph
+    with loading(None, str(path)) as budget:
+        content = read_file(path, budget)
+        if content.startswith(_BINARY):
+            graph = loads(content)
+        else:
+            graph = parse_graph(_text(content, path), file=str(path))
+        verify(graph)
+        return graph
 
 
 def read_params(sources: Sequence[str]) -> dict[str, Array]:

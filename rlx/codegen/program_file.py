@@ -21,6 +21,7 @@ from rlx.codegen.lower.graph import Program, program_of
 from rlx.errors import FormatError, RlxError
 from rlx.ir import serialize
 from rlx.ir.graph import Graph, Node, Value
+from rlx.limits import LoadLimits, loading
 from rlx.passes.memory.check import plan_faults
 from rlx.passes.memory.plan import MemoryPlan, Slot
 from rlx.passes.rewrite import bodies_of
@@ -38,10 +39,15 @@ def dumps_program(program: Program) -> bytes:
     return first.encode() + graph + plan
 
 
-def loads_program(content: bytes) -> Program:
-    """Return the program that `dumps_program` wrote."""
-    graph_bytes, plan_bytes = _parts(content)
-    graph = serialize.loads(graph_bytes)
+def loads_program(content: bytes, *, limits: LoadLimits | None = None) -> Program:
+    """Return the program that `dumps_program` wrote; LimitError if it needs more than `limits`."""
+    with loading(limits, "<program>") as budget:
+        budget.charge_bytes(len(content))
+        graph_bytes, plan_bytes = _parts(content)
+        return _program(serialize.loads(graph_bytes, limits=limits), plan_bytes)
+
+
+def _program(graph: Graph, plan_bytes: bytes) -> Program:
     try:
         plan = _read_plan(graph, json.loads(plan_bytes))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:

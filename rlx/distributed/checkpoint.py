@@ -12,6 +12,8 @@ import numpy as np
 from rlx.distributed.sharding import Array, Sharded
 from rlx.distributed.world import current_world
 from rlx.errors import FormatError, InputError, ToolchainError
+from rlx.limits import LoadLimits
+from rlx.safetensors_file import read_safetensors
 from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.traced_function import unique_names
 
@@ -52,16 +54,15 @@ def _write(path: Path, arrays: dict[str, Array]) -> str:
     return ""
 
 
-def load(path: str | Path, like: Any) -> Any:
-    """Return a tree of whole arrays, with the structure of `like`; FormatError if they differ."""
-    _require_safetensors()
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+def load(path: str | Path, like: Any, *, limits: LoadLimits | None = None) -> Any:
+    """Return a tree of whole arrays, with the structure of `like`; FormatError if they differ.
 
+    A file that needs more than `limits` raises LimitError.
+    """
     leaves, structure = tree_flatten(like)
     try:
-        found = load_file(path)
-    except (OSError, SafetensorError) as error:
+        found = read_safetensors(path, limits).arrays
+    except OSError as error:
         raise FormatError(
             f"{path} is no checkpoint: {error}", remedy="write it with rlx.distributed.save"
         ) from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import FormatError
+from rlx.limits import Budget, current_budget
 
 
 @dataclass(slots=True)
@@ -18,6 +19,7 @@ class Cursor:
 
     path: str
     data: NDArray[np.uint8]
+    budget: Budget = field(default_factory=current_budget)
     order: str = "<"
     at: int = 0
     wide: bool = True
@@ -69,6 +71,7 @@ class Cursor:
 
         A vocabulary has a hundred thousand of them: this loop is what opening a file takes.
         """
+        self.budget.check_elements(count, what)
         length_at = struct.Struct(self.order + ("Q" if self.wide else "I"))
         data, end, prefix = self.data.data, len(self.data), length_at.size
         found = []
@@ -82,4 +85,5 @@ class Cursor:
             except UnicodeDecodeError as error:
                 raise self.error(what, f"a string is not UTF-8: {error}") from None
             self.at = start + length
+        self.budget.check_time()
         return found

@@ -17,7 +17,7 @@ import mmap
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import FormatError, InputError
+from rlx.files import open_file
 from rlx.gguf.element_types import ELEMENT_TYPES, ElementType, type_name
 from rlx.gguf.header import Header, MetadataValue, TensorInfo, read_header
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BlockType
+from rlx.limits import LoadLimits, loading
 
 _SPLIT_COUNT, _SPLIT_NUMBER = "split.count", "split.no"
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
@@ -151,10 +153,18 @@ class GgufFile:
         return self.tensors[name]
 
 
-def read(path: str | os.PathLike[str]) -> GgufFile:
-    """Map a GGUF file, or all parts of a split one given its first, and read its head."""
-    first = _open(Path(path))
-    parts = [first, *(_open(other) for other in _other_parts(first))]
+def read(path: str | os.PathLike[str], *, limits: LoadLimits | None = None) -> GgufFile:
+    """Map a GGUF file, or all parts of a split one given its first, and read its head.
+
+    A head that needs more than `limits` raises LimitError.
+    """
+    with loading(limits, str(path)):
+        first = _open(Path(path))
+        return _joined([first, *(_open(other) for other in _other_parts(first))])
+
+
+def _joined(parts: Sequence[_Part]) -> GgufFile:
+    """Return the file that parts make; a FormatError for a tensor that two of them have."""
     tensors: dict[str, TensorInfo] = {}
     places: dict[str, _Part] = {}
     for part in parts:
@@ -165,6 +175,7 @@ def read(path: str | os.PathLike[str]) -> GgufFile:
                     remedy="keep the parts of one model together, and no others",
                 )
             tensors[name], places[name] = info, part
+    first = parts[0]
     header = first.header
     metadata = dict(header.metadata)
     if len(parts) > 1:
@@ -176,8 +187,9 @@ def read(path: str | os.PathLike[str]) -> GgufFile:
 def _open(path: Path) -> _Part:
     """Map one file and check its head."""
     try:
-        empty = path.stat().st_size == 0
-        data = np.zeros(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
+        with open_file(path) as file:
+            empty = os.fstat(file.fileno()).st_size == 0
+            data = np.zeros(0, np.uint8) if empty else np.memmap(file, np.uint8, "r")
     except OSError as error:
         raise FormatError(
             f"{path} cannot be read: {error.strerror or error}", remedy="check the path"

@@ -19,8 +19,6 @@ _NUMBERS = {
     0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 10: "u8", 11: "i8", 12: "f8",
 }  # fmt: skip
 _BOOL, _STRING, _ARRAY = 7, 8, 9
-_DEEPEST = 8
-"""Arrays within arrays."""
 _MOST_AXES = 4
 ALIGNMENT_KEY = "general.alignment"
 _ALIGNMENT = 32
@@ -89,6 +87,7 @@ def _read_version(cursor: Cursor) -> int:
 def _read_metadata(cursor: Cursor, count: int) -> dict[str, MetadataValue]:
     metadata: dict[str, MetadataValue] = {}
     for number in range(count):
+        cursor.budget.charge_nodes()
         key = cursor.text(f"key {number} of {count}")
         if key in metadata:
             raise cursor.error(f"key {key!r}", "is there twice")
@@ -96,7 +95,7 @@ def _read_metadata(cursor: Cursor, count: int) -> dict[str, MetadataValue]:
     return metadata
 
 
-def _read_value(cursor: Cursor, kind: int, what: str, depth: int = 0) -> MetadataValue:
+def _read_value(cursor: Cursor, kind: int, what: str) -> MetadataValue:
     if kind in _NUMBERS:
         return cursor.number(_NUMBERS[kind], what)
     if kind == _BOOL:
@@ -104,7 +103,8 @@ def _read_value(cursor: Cursor, kind: int, what: str, depth: int = 0) -> Metadat
     if kind == _STRING:
         return cursor.text(what)
     if kind == _ARRAY:
-        return _read_array(cursor, what, depth)
+        with cursor.budget.nested(what):
+            return _read_array(cursor, what)
     raise cursor.error(what, f"{kind} is no type of metadata")
 
 
@@ -114,9 +114,7 @@ def _bool(cursor: Cursor, byte: int, what: str) -> bool:
     return bool(byte)
 
 
-def _read_array(cursor: Cursor, what: str, depth: int) -> MetadataValue:
-    if depth == _DEEPEST:
-        raise cursor.error(what, f"arrays lie more than {_DEEPEST} deep in each other")
+def _read_array(cursor: Cursor, what: str) -> MetadataValue:
     kind = cursor.number("u4", what)
     if kind in _NUMBERS:
         dtype = _NUMBERS[kind]
@@ -127,7 +125,10 @@ def _read_array(cursor: Cursor, what: str, depth: int) -> MetadataValue:
     count = cursor.count(what, 1 if kind == _BOOL else 4)
     if kind == _STRING:
         return cursor.texts(count, what)
-    return [_read_value(cursor, kind, what, depth + 1) for _ in range(count)]
+    cursor.budget.check_elements(count, what)
+    if kind == _ARRAY:
+        cursor.budget.charge_nodes(count)
+    return [_read_value(cursor, kind, what) for _ in range(count)]
 
 
 def _alignment(cursor: Cursor, metadata: dict[str, MetadataValue]) -> int:
@@ -140,6 +141,7 @@ def _alignment(cursor: Cursor, metadata: dict[str, MetadataValue]) -> int:
 def _read_tensors(cursor: Cursor, count: int, alignment: int) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     for number in range(count):
+        cursor.budget.charge_nodes()
         name = cursor.text(f"name of tensor {number} of {count}")
         if name in tensors:
             raise cursor.error(f"tensor {name!r}", "is there twice")

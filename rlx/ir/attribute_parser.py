@@ -23,7 +23,6 @@ from rlx.ir.shape import Dim, Extent, floor_divide, product
 from rlx.ir.types import TensorType
 
 _WORDS: dict[str, bool | None] = {"none": None, "true": True, "false": False}
-_DEEPEST_TUPLE = 16
 _MOST_FACTORS = 64
 
 
@@ -36,7 +35,6 @@ class AttributeParser:
         self._dims: Mapping[str, Dim] = {}
         self._classes: Mapping[str, type[Any]] = {}
         self._subgraph: Callable[[], Graph] | None = None
-        self._depth = 0
 
     def within(self, dims: Mapping[str, Dim], subgraph: Callable[[], Graph]) -> AttributeParser:
         """Return a parser for a graph with these symbols that reads bodies with `subgraph`."""
@@ -132,12 +130,8 @@ class AttributeParser:
         return tuple(items)
 
     def _nested(self) -> Any:
-        if self._depth == _DEEPEST_TUPLE:
-            self.stream.fail(f"values nest deeper than {_DEEPEST_TUPLE}", self.stream.next.offset)
-        self._depth += 1
-        value = self.value()
-        self._depth -= 1
-        return value
+        with self.stream.nested("values"):
+            return self.value()
 
     def _separator(self, closing: str) -> None:
         if not self.stream.skip(","):
@@ -230,15 +224,12 @@ class AttributeParser:
     def _quotient(self) -> Extent:
         """Parse `floordiv(extent, number)`."""
         start = self.stream.take()
-        if self._depth == _DEEPEST_TUPLE:
-            self.stream.fail(f"extents nest deeper than {_DEEPEST_TUPLE}", start.offset)
-        self._depth += 1
-        self.stream.expect("(")
-        dividend = self._extent()
-        self.stream.expect(",")
-        divisor = self.stream.expect_int("a divisor")
-        self.stream.expect(")")
-        self._depth -= 1
+        with self.stream.nested("extents"):
+            self.stream.expect("(")
+            dividend = self._extent()
+            self.stream.expect(",")
+            divisor = self.stream.expect_int("a divisor")
+            self.stream.expect(")")
         if divisor < 1:
             self.stream.fail("an extent is divided by a number below 1", start.offset)
         return floor_divide(dividend, divisor)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import bisect
 import json
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NoReturn
 
 from rlx.errors import FormatError
+from rlx.limits import Budget
 
 _TOKEN = re.compile(
     r"""(?P<blank>(?:[ \t\r\n]+|//[^\n]*)+)
@@ -46,9 +48,10 @@ class Token:
 class TokenStream:
     """The tokens of one text, read from front to back with one token of lookahead."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, budget: Budget) -> None:
         self.text = text
         self.file = file
+        self.budget = budget
         self._line_ends = [match.start() for match in re.finditer("\n", text)]
         self._tokens = self._scan()
         self._position = 0
@@ -118,6 +121,10 @@ class TokenStream:
     def expected(self, what: str) -> NoReturn:
         """Complain about the token ahead."""
         self.fail(f"expected {what}, found {self.next}", self.next.offset)
+
+    def nested(self, what: str) -> AbstractContextManager[None]:
+        """Count one level of nesting in the block, from the token ahead on."""
+        return self.budget.nested(f"line {self.line_of(self.next.offset)}: {what}")
 
     def line_of(self, offset: int) -> int:
         """Return the line, counted from 1, of a place in the text."""

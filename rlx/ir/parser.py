@@ -28,36 +28,43 @@ from rlx.ir.op import INFERENCE_FAULTS, OPS, Attrs, OpDef, Trait, make_attrs
 from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
-
-DEEPEST = 16
-"""How deep sub-graphs and tuples may nest in a text."""
+from rlx.limits import LoadLimits, loading
 
 
-def parse_graph(text: str, *, file: str = "<text>", raw: bytes | memoryview = b"") -> Graph:
-    """Return the graph that `text` spells; `raw` holds the literals it refers to by offset."""
-    stream = TokenStream(text, file)
-    graph = GraphParser(stream, AttributeParser(stream, raw), {}, 0).graph()
-    stream.expect_kind("end", "the end of the text")
-    return graph
+def parse_graph(
+    text: str,
+    *,
+    file: str = "<text>",
+    raw: bytes | memoryview = b"",
+    limits: LoadLimits | None = None,
+) -> Graph:
+    """Return the graph that `text` spells; `raw` holds the literals it refers to by offset.
+
+    A text that needs more than `limits` raises LimitError.
+    """
+    with loading(limits, file) as budget:
+        budget.charge_bytes(len(text), "the text")
+        stream = TokenStream(text, file, budget)
+        graph = GraphParser(stream, AttributeParser(stream, raw), {}).graph()
+        stream.expect_kind("end", "the end of the text")
+        return graph
 
 
 class GraphParser:
     """Parses one graph; sub-graphs get a parser of their own that shares the symbols."""
 
     def __init__(
-        self, stream: TokenStream, attributes: AttributeParser, dims: Mapping[str, Dim], depth: int
+        self, stream: TokenStream, attributes: AttributeParser, dims: Mapping[str, Dim]
     ) -> None:
         self.stream = stream
         self.dims = dict(dims)
         self.attributes = attributes.within(self.dims, self._subgraph)
-        self.depth = depth
         self.values: dict[str, Value] = {}
         self._graph = Graph()
 
     def _subgraph(self) -> Graph:
-        if self.depth == DEEPEST:
-            self.stream.fail(f"graphs nest deeper than {DEEPEST}", self.stream.next.offset)
-        return GraphParser(self.stream, self.attributes, self.dims, self.depth + 1).graph()
+        with self.stream.nested("graphs"):
+            return GraphParser(self.stream, self.attributes, self.dims).graph()
 
     def graph(self) -> Graph:
         """Parse `graph @name { ... }`."""
@@ -98,6 +105,7 @@ class GraphParser:
             raise self.stream.error(error.message, token.offset) from error
 
     def _node(self) -> None:
+        self.stream.budget.charge_nodes()
         results = [self._result()]
         while self.stream.skip(","):
             results.append(self._result())

@@ -20,10 +20,12 @@ import threading
 from pathlib import Path
 
 from rlx.errors import FormatError
+from rlx.files import read_file
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.ir.parser import parse_graph
 from rlx.ir.printer import Style
+from rlx.limits import LoadLimits, loading
 
 VERSION = 1
 _ALIGNMENT = 64
@@ -42,9 +44,10 @@ def save(graph: Graph, path: str | os.PathLike[str]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def load(path: str | os.PathLike[str]) -> Graph:
-    """Read the graph that `save` wrote to `path`."""
-    return _parse_file(Path(path).read_bytes(), str(path))
+def load(path: str | os.PathLike[str], *, limits: LoadLimits | None = None) -> Graph:
+    """Read the graph that `save` wrote to `path`; LimitError if it needs more than `limits`."""
+    with loading(limits, str(path)) as budget:
+        return _parse_file(read_file(path, budget), str(path), limits)
 
 
 def dumps(graph: Graph) -> bytes:
@@ -57,9 +60,9 @@ def dumps(graph: Graph) -> bytes:
     return _padded(first + text) + blob
 
 
-def loads(content: bytes) -> Graph:
+def loads(content: bytes, *, limits: LoadLimits | None = None) -> Graph:
     """Return the graph of a file's content; constants are views of `content`."""
-    return _parse_file(content, "<bytes>")
+    return _parse_file(content, "<bytes>", limits)
 
 
 def fingerprint(graph: Graph) -> str:
@@ -87,7 +90,7 @@ def _padded(text: bytes) -> bytes:
     return text + b"\n" * (-len(text) % _ALIGNMENT)
 
 
-def _parse_file(content: bytes, file: str) -> Graph:
+def _parse_file(content: bytes, file: str, limits: LoadLimits | None) -> Graph:
     match = _FIRST_LINE.match(content[:_LONGEST_FIRST_LINE])
     if match is None:
         raise FormatError(
@@ -116,7 +119,7 @@ def _parse_file(content: bytes, file: str) -> Graph:
             f"{file}: damaged: the checksum does not match the content",
             remedy="copy the file again, or save the graph anew",
         )
-    return parse_graph(_decoded(text, file), file=file, raw=data)
+    return parse_graph(_decoded(text, file), file=file, raw=data, limits=limits)
 
 
 def _decoded(text: bytes, file: str) -> str:

@@ -21,6 +21,9 @@ RESERVED = frozenset(
 )
 """Words of the text form; a symbol cannot have these names."""
 
+_MOST_TERMS = 4096
+"""Terms of a product of sums, before equal ones are added."""
+
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
@@ -118,6 +121,12 @@ class Dim:
         return _normalize([*self.terms, *_terms(other)])
 
     def __mul__(self, other: Extent) -> Extent:
+        count = len(self.terms) * len(_terms(other))
+        if count > _MOST_TERMS:
+            raise ShapeError(
+                f"a product of extents has {count} terms; at most {_MOST_TERMS} are computed with",
+                remedy="declare symbols for the extents themselves, or give numbers for some",
+            )
         return _normalize(
             (tuple(sorted((*left, *right), key=_order)), a * b)
             for left, a in self.terms

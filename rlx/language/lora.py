@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from rlx.errors import FormatError, InputError
 from rlx.gguf import GgufFile
+from rlx.limits import LoadLimits
+from rlx.safetensors_file import read_safetensors
 
 Array = NDArray[Any]
 
@@ -82,23 +84,22 @@ class Adapters:
         save_file(dict(self.values), path, metadata={_SETTINGS: json.dumps(asdict(self.lora))})
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Adapters:
-        """Read what `save` wrote."""
-        from safetensors import SafetensorError, safe_open
-
+    def read(cls, path: str | os.PathLike[str], *, limits: LoadLimits | None = None) -> Adapters:
+        """Read what `save` wrote; LimitError if the file needs more than `limits`."""
         try:
-            with safe_open(path, "np") as file:
-                settings = (file.metadata() or {}).get(_SETTINGS)
-                values = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            file = read_safetensors(path, limits)
+            settings = file.metadata.get(_SETTINGS)
             lora = _settings(json.loads(settings)) if settings else None
-        except (SafetensorError, OSError, ValueError, TypeError) as error:
+        except FormatError:
+            raise
+        except (OSError, ValueError, TypeError, LookupError) as error:
             raise FormatError(f"{path}: {error}", remedy="save the adapters again") from error
         if lora is None:
             raise FormatError(
                 f"{path}: its metadata has no key {_SETTINGS!r}",
                 remedy="read a file that Adapters.save wrote",
             )
-        return cls(lora, values)
+        return cls(lora, file.arrays)
 
     def merged(self, file: GgufFile, path: str | os.PathLike[str]) -> None:
         """Write a copy of the model in which the matrices contain their adapters.

@@ -33,6 +33,7 @@ from rlx.language.params import Accuracy, CacheDType, param_value
 from rlx.language.programs import graph_name, step_and_prompt
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
+from rlx.limits import LoadLimits
 from rlx.runtime.executable import Executable
 from rlx.runtime.interface import NamedGraph
 
@@ -221,6 +222,7 @@ def load(
     adapters: Adapters | None = None,
     accuracy: Accuracy = "exact",
     cache_dtype: CacheDType | None = None,
+    limits: LoadLimits | None = None,
 ) -> LanguageModel:
     """Return the model of a GGUF file; its programs are compiled when they are first needed.
 
@@ -228,7 +230,8 @@ def load(
     where the machine multiplies bytes, and as exact as the weights of a file usually are.
     Keys and values are kept as `cache_dtype`, and computed with in f32: "f16" and "bf16" take
     half of the memory, and of the reading at long contexts. Unless it is given that is "f32" for
-    `exact`, and "f16" for `int8`, which rounds more than that elsewhere.
+    `exact`, and "f16" for `int8`, which rounds more than that elsewhere. A file whose head needs
+    more than `limits` raises LimitError.
     """
     _require_one_of("accuracy", accuracy, get_args(Accuracy))
     kept = cache_dtype or ("f16" if accuracy == "int8" else "f32")
@@ -241,7 +244,7 @@ def load(
     seed_words(seed)
     if context is not None and not isinstance(context, Integral):
         raise InputError(f"a context of {context!r} tokens", remedy="give an integer")
-    file = read(path)
+    file = read(path, limits=limits)
     own = DecoderConfig.of(file).context
     size = min(own, _CONTEXT) if context is None else int(context)
     if not 1 < size <= own:

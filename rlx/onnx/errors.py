@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 from rlx.errors import RlxError, Source, UnsupportedError
 
@@ -23,11 +23,6 @@ class ValueNeededError(UnsupportedError):
         self.names = tuple(names)
         """The values that are needed, by their names in the model; none: all of the node."""
 
-    def located(self, context: str, source: Source | None) -> Self:
-        error = super().located(context, source)
-        error.names = self.names
-        return error
-
 
 class ForeignDTypeError(ValueNeededError):
     """A dtype of files that our ops lack: what has it is computed where all inputs are known."""
@@ -44,16 +39,6 @@ def unknown_operator(proto: Any, domain: str, version: int) -> RlxError:
 
 def relocated(error: RlxError, context: str, source: Source) -> RlxError:
     """Return `error` at `source`, and with its context once."""
-    return (
-        type(error)(error.message, source=source, remedy=error.remedy)
-        if error.message.startswith(context)
-        else error_at(error, context, source)
-    )
-
-
-def error_at(error: RlxError, context: str, source: Source) -> RlxError:
-    """Return `error` at `source`, whatever line of ours it names."""
-    located = type(error)(f"{context}: {error.message}", source=source, remedy=error.remedy)
-    if isinstance(error, ValueNeededError) and isinstance(located, ValueNeededError):
-        located.names = error.names
-    return located
+    has_context = error.message.startswith(context)
+    message = error.message if has_context else f"{context}: {error.message}"
+    return error.rewritten(message, source)

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rlx.errors import FormatError, InternalError, RlxError, Source, UnsupportedError
+from rlx.errors import (
+    FormatError,
+    InternalError,
+    LimitError,
+    RlxError,
+    Source,
+    UnsupportedError,
+)
+from rlx.limits import current_budget
 from rlx.onnx import functions, host, symbolic
 from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.errors import ForeignDTypeError, relocated, unknown_operator
@@ -81,10 +89,11 @@ class Body:
                 remedy="the model is malformed: export it again",
             )
         scope = self.scope.inner()
-        self.importer.declare_initializers(self.proto, scope)
-        scope.values.update(zip(self.inputs, given, strict=True))
-        self.importer.run(self.proto.node, scope)
-        return [self.importer.read(name, scope) for name in self.outputs]
+        with current_budget().nested(f"sub-graph {self.proto.name!r}"):
+            self.importer.declare_initializers(self.proto, scope)
+            scope.values.update(zip(self.inputs, given, strict=True))
+            self.importer.run(self.proto.node, scope)
+            return [self.importer.read(name, scope) for name in self.outputs]
 
 
 class Importer:
@@ -185,14 +194,15 @@ class Importer:
             where = Source(self.model.title, number, f"{name} ({proto.op_type})")
             is_ours = error.source is not None and error.source.file == self.model.title
             raise error if is_ours else relocated(error, proto.op_type, where) from error
-        except RecursionError:
-            raise FormatError(
-                f"{proto.op_type}: graphs or functions are nested too deeply",
-                source=source,
-                remedy="a function must not call itself",
-            ) from None
-        except (OSError, MemoryError):
+        except (OSError, RecursionError):
             raise
+        except MemoryError as error:
+            raise LimitError(
+                f"{proto.op_type} takes more memory than there is: {error}",
+                limit="bytes",
+                source=source,
+                remedy="check the model's shapes, or load it on a machine with more memory",
+            ) from error
         except Exception as error:  # the file is at fault, or else rlx
             resolved = self._with_attributes(proto, scope)
             where = Source(self.model.title, number, f"{name} ({proto.op_type})")
@@ -204,6 +214,8 @@ class Importer:
                     remedy="give numbers for them in dims=",
                 ) from error
             wrong = violation(resolved, scope.opsets, scope.values)
+            if wrong is None and isinstance(error, ArithmeticError):
+                wrong = f"its numbers have no result: {error}"
             if wrong is None:
                 raise InternalError(
                     f"onnx: importing {proto.op_type}: {type(error).__name__}: {error}",
@@ -217,6 +229,7 @@ class Importer:
 
     def apply(self, proto: Any, scope: Scope) -> None:
         """Append one node."""
+        current_budget().charge_nodes()
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         version = scope.opsets.get(domain, 1)
         results = self._results(proto, domain, version, scope)
@@ -364,7 +377,8 @@ class Importer:
                 remedy="the model is malformed: export it again",
             )
         inner.values.update(zip(function.input, values, strict=False))
-        self.run(function.node, inner)
+        with current_budget().nested(f"function {function.name!r}"):
+            self.run(function.node, inner)
         return tuple(
             self.read(name, inner) if name in inner.values else None for name in function.output
         )

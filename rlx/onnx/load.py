@@ -7,6 +7,7 @@ from typing import Any
 
 from rlx.errors import Source, UnsupportedError
 from rlx.ir.graph import Graph
+from rlx.limits import LoadLimits, loading
 from rlx.onnx.importer import Importer
 from rlx.onnx.inputs import Dims, declared_inputs, input_type
 from rlx.onnx.model import Model, names_of, read_model
@@ -22,14 +23,21 @@ def load(
     source: str | os.PathLike[str] | bytes | Any,
     *,
     dims: Dims | None = None,
+    limits: LoadLimits | None = None,
 ) -> Graph:
     """Return the model in a file, or a `ModelProto`, as a graph.
 
     `dims` gives extents to the dimensions that the model leaves open, by their names, or shapes
     to inputs, by theirs: numbers, or `rlx.Dim` with a bound. Initializers are the graph's params;
-    `graph.param_values` has their arrays, with which it is compiled.
+    `graph.param_values` has their arrays, with which it is compiled. A file that needs more than
+    `limits` to be loaded raises `LimitError`.
     """
-    model = read_model(source)
+    model = read_model(source, limits)
+    with loading(limits, model.title):
+        return _graph_of(model, dims)
+
+
+def _graph_of(model: Model, dims: Dims | None) -> Graph:
     types = {
         value.name: input_type(value, dims or {}, model.title) for value in declared_inputs(model)
     }

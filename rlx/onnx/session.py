@@ -15,6 +15,7 @@ import numpy as np
 from rlx.errors import InputError, RlxError, UnsupportedError
 from rlx.ir.reference.binding import bind_extents
 from rlx.ir.shape import Shape
+from rlx.limits import LoadLimits
 from rlx.locks import call_lock, unforkable
 from rlx.onnx.binding import IOBinding, OrtValue
 from rlx.onnx.errors import ValueNeededError
@@ -76,7 +77,8 @@ class InferenceSession:
     keywords `disabled_optimizers`, `enable_fallback` and `read_config_from_model` are taken, for
     programs written for it, and have no effect; `sess_options` are `SessionOptions`. `backend` and
     `threads` are those of `rlx.compile`, and `dims` is that of `rlx.onnx.load`: an `rlx.Dim` with
-    a bound makes one program for all extents up to it.
+    a bound makes one program for all extents up to it; `limits` is that of `rlx.onnx.load`, for
+    each import of the model.
     """
 
     def __init__(
@@ -89,13 +91,14 @@ class InferenceSession:
         backend: str = "auto",
         threads: int | None = None,
         dims: Dims | None = None,
+        limits: LoadLimits | None = None,
         **others: Any,
     ) -> None:
         del provider_options
         _check_keywords(others)
         check_providers(providers)
         self._options = sess_options or SessionOptions()
-        self._model = read_model(path_or_bytes)
+        self._model = read_model(path_or_bytes, limits)
         self._backend = backend
         self._threads = threads or _threads_of(self._options)
         self._inputs = declared_inputs(self._model)
@@ -345,8 +348,8 @@ def _check_keywords(others: Mapping[str, Any]) -> None:
         if name not in _KEYWORDS_WITHOUT_EFFECT:
             raise InputError(
                 f"InferenceSession has no keyword {name!r}",
-                remedy="its keywords are: backend, threads, dims; of ONNX Runtime's: sess_options, "
-                f"providers, provider_options, {', '.join(_KEYWORDS_WITHOUT_EFFECT)}",
+                remedy="its keywords are: backend, threads, dims, limits; of ONNX Runtime's: "
+                f"sess_options, providers, provider_options, {', '.join(_KEYWORDS_WITHOUT_EFFECT)}",
             )
 
 

@@ -18,6 +18,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.reference.binding import bind_extents
 from rlx.ir.shape import Shape, evaluate
 from rlx.ir.types import TensorType
+from rlx.limits import loading
 from rlx.onnx.errors import ValueNeededError
 from rlx.onnx.importer import Importer
 from rlx.onnx.load import declare
@@ -89,7 +90,8 @@ def make_stage(
     `values` must be known.
     """
     nodes = model.graph.node
-    with wide_types(), opened("model") as trace:
+    limits = loading(model.limits, model.title)
+    with limits, wide_types(), opened("model") as trace:
         importer = Importer(model, trace)
         scope = Scope({}, model.opsets)
         importer.declare_initializers(model.graph, scope)

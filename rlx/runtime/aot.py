@@ -25,9 +25,11 @@ from rlx.codegen.aot.weights import read_weights, weights_bytes
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
 from rlx.errors import InputError, UnsupportedError
+from rlx.files import read_file
 from rlx.ir.foreign import PYTHON_PREFIX, SYMBOLS
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
+from rlx.limits import LoadLimits, loading
 from rlx.passes.precision.policy import Precision, target_at
 from rlx.runtime.aot_source import ProgramSource, Traceable, program_source
 from rlx.runtime.blas import is_blas
@@ -97,6 +99,7 @@ def aot(
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     param_argnums: Sequence[int] = (),
     dims: Mapping[str, Any] | None = None,
+    limits: LoadLimits | None = None,
     output_names: Sequence[str] = (),
     cc: str | None = None,
     backend: str = "auto",
@@ -109,7 +112,8 @@ def aot(
     """Write an artifact of a graph, a function at `example_inputs` or a model file into `out_dir`.
 
     The sample program runs on the `example_inputs`; those of a graph may be a mapping by name.
-    A model file is the path of an ONNX file; `dims` gives extents to what it leaves open.
+    A model file is the path of an ONNX file; `dims` gives extents to what it leaves open, and
+    `limits` bounds what loading it takes.
 
     Inputs that outputs replace in place, and the arguments of a function that `param_argnums`
     names, are params: they stay in the artifact, and start with the values in `example_inputs`.
@@ -133,7 +137,7 @@ def aot(
     that stops in the C shows the program that it came from. `precision` is that of `rlx.compile`.
     """
     if isinstance(graph_or_function, (str, Path)):
-        graph_or_function = load_model_file(graph_or_function, dims)
+        graph_or_function = load_model_file(graph_or_function, dims, limits)
     source = program_source(
         graph_or_function, example_inputs, param_argnums, params or {}, weights, precision
     )
@@ -234,7 +238,8 @@ def load_weights(manifest: Mapping[str, Any], path: Path | str) -> dict[str, Arr
 
 def _read(path: Path | str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        with loading(None, str(path)) as budget:
+            return read_file(path, budget)
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror}",

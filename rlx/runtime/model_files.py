@@ -12,9 +12,10 @@ from typing import Any
 
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
+from rlx.limits import LoadLimits
 
 READERS = {".onnx": "rlx.onnx"}
-"""Modules with a function `load(path, dims=...)` that returns a graph with its params' values."""
+"""Modules whose `load(path, dims=, limits=)` returns a graph with the values of its params."""
 
 
 def is_model_file(path: Path | str) -> bool:
@@ -22,7 +23,9 @@ def is_model_file(path: Path | str) -> bool:
     return Path(path).suffix in READERS
 
 
-def load_model_file(path: Path | str, dims: Mapping[str, Any] | None = None) -> Graph:
+def load_model_file(
+    path: Path | str, dims: Mapping[str, Any] | None = None, limits: LoadLimits | None = None
+) -> Graph:
     """Return the graph of a model file; `dims` has the extents that it leaves open."""
     suffix = Path(path).suffix
     if suffix not in READERS:
@@ -30,5 +33,6 @@ def load_model_file(path: Path | str, dims: Mapping[str, Any] | None = None) -> 
             f"{path}: not a kind of model file that is known",
             remedy=f"known are: {', '.join(READERS)}",
         )
-    graph: Graph = importlib.import_module(READERS[suffix]).load(path, dims=dims)
+    reader = importlib.import_module(READERS[suffix])
+    graph: Graph = reader.load(path, dims=dims, limits=limits)
     return graph

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import FormatError, InputError, RlxError
+from rlx.files import read_file
+from rlx.limits import Budget, LoadLimits, loading
 from rlx.splat.scene import Scene, parts_of, require_shapes
 
 Array = NDArray[Any]
@@ -32,9 +34,16 @@ _CERTAIN = 1e-6
 """Distance from 0 and 1 of the opacities that are written: theirs are logits."""
 
 
-def read_ply(path: str | os.PathLike[str]) -> Scene:
-    """Return the scene of a `.ply` file; FormatError says what is wrong with it."""
-    table = _vertices(Path(path))
+def read_ply(path: str | os.PathLike[str], *, limits: LoadLimits | None = None) -> Scene:
+    """Return the scene of a `.ply` file; FormatError says what is wrong with it.
+
+    A file that needs more than `limits` raises LimitError.
+    """
+    with loading(limits, str(path)) as budget:
+        return _scene(path, _vertices(Path(path), budget))
+
+
+def _scene(path: str | os.PathLike[str], table: Array) -> Scene:
 
     def columns(*names: str) -> Array:
         missing = [name for name in names if name not in (table.dtype.names or ())]
@@ -123,10 +132,10 @@ def _rest(harmonics: Array) -> dict[str, Array]:
     return {f"f_rest_{i}": flat[:, i] for i in range(flat.shape[1])}
 
 
-def _vertices(path: Path) -> Array:
+def _vertices(path: Path, budget: Budget) -> Array:
     """Read the element `vertex` of a file as a structured array."""
     try:
-        data = path.read_bytes()
+        data = read_file(path, budget)
     except OSError as error:
         raise FormatError(
             f"{path} cannot be read: {error.strerror or error}", remedy="check the path"

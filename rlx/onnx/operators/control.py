@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import RlxError
+from rlx.errors import LimitError, RlxError
+from rlx.limits import current_budget
 from rlx.onnx.errors import ValueNeededError
 from rlx.onnx.operators.shape import listable
 from rlx.onnx.registry import operator
@@ -33,6 +34,8 @@ def if_(condition: Any, *, then_branch: Any, else_branch: Any, node: Any) -> Any
     try:
         taken = rnp.reshape(condition, ())
         return tuple(branch(taken, lambda: _leaves(then_branch()), lambda: _leaves(else_branch())))
+    except LimitError:
+        raise
     except RlxError as error:
         raise ValueNeededError(
             f"the branches differ in what they give: {error.message}",
@@ -69,6 +72,8 @@ def loop(trips: Any = None, condition: Any = None, *carried: Any, body: Any, nod
     except ValueNeededError:
         if not is_counted:
             raise
+    except LimitError:
+        raise
     except RlxError:
         if not is_counted and not all(map(is_known, (count, condition, *carried))):
             raise ValueNeededError("a loop whose values change their shapes") from None
@@ -122,6 +127,7 @@ def _unrolled(count: Any, condition: Any, carried: Sequence[Any], body: Any) -> 
     index, goes_on = 0, condition
     most = None if count is None else _known_number(count)
     while most is None or index < most:
+        current_budget().charge_nodes()
         if goes_on is not None and not _known_number(goes_on):
             break
         if index >= _MOST_UNROLLED and not all(map(is_known, values)):

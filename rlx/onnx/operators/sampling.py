@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import UnsupportedError
+from rlx.errors import FormatError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.shape import Extent, floor_divide, format_shape, normalize_axis
-from rlx.onnx.operators.shape import integers
+from rlx.onnx.operators.shape import integers, listable
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import emit
 
@@ -80,8 +81,11 @@ def resize(
     if by_sizes:
         wanted, factors = _by_sizes(integers(sizes), extents, keep_aspect_ratio_policy)
     else:
-        factors = [float(s) for s in scales]
+        factors = _factors(scales, len(named))
         wanted = [scaled(e, f) for e, f in zip(extents, factors, strict=True)]
+    for extent in wanted:
+        if isinstance(extent, int):
+            listable(extent, "a resized axis")
     regions = _regions(roi, len(named))
     rows = {a: r for a, *r in zip(named, wanted, factors, regions, strict=True)}
     rest = [rows.get(axis, [extent, 1.0, (0.0, 1.0)]) for axis, extent in enumerate(x.shape)]
@@ -101,14 +105,42 @@ def resize(
 
 
 _MODES = {"bilinear": "linear"}
+_LARGEST_DENOMINATOR = 1024
+_CHECK = "check the scales and sizes of the model: export it again"
+
+
+def _factors(scales: Any, count: int) -> list[float]:
+    """Return the scales of `count` axes, which are positive and finite."""
+    if scales is None:
+        raise FormatError("it has neither scales nor sizes", remedy=_CHECK)
+    factors = [float(scale) for scale in np.atleast_1d(scales)]
+    if len(factors) != count or not all(0 < factor < math.inf for factor in factors):
+        raise FormatError(
+            f"its scales are {factors}; {count} axes have one positive number each", remedy=_CHECK
+        )
+    return factors
 
 
 def scaled(extent: Extent, factor: float) -> Extent:
-    """Return an extent times a factor, rounded down: exactly, as floats are fractions."""
+    """Return an extent times a factor of f32, rounded to f32 and then down, as ONNX Runtime does.
+
+    A symbolic extent is multiplied by the simplest fraction that f32 rounds to the factor.
+    """
     if isinstance(extent, int):
-        return math.floor(extent * factor)
-    above, below = factor.as_integer_ratio()
-    return floor_divide(extent * above, below)
+        with np.errstate(over="ignore"):
+            product = np.float32(extent) * np.float32(factor)
+        return extent_of(float(product), f"extent {extent} times {factor}")
+    exact = Fraction(factor)
+    simple = exact.limit_denominator(_LARGEST_DENOMINATOR)
+    chosen = simple if np.float32(float(simple)) == np.float32(factor) else exact
+    return floor_divide(extent * chosen.numerator, chosen.denominator)
+
+
+def extent_of(number: float, what: str) -> int:
+    """Return a computed number rounded down to an extent; FormatError for NaN and infinities."""
+    if not math.isfinite(number) or number < 0:
+        raise FormatError(f"{what} is {number}, which is no extent", remedy=_CHECK)
+    return math.floor(number)
 
 
 @operator("Upsample")
@@ -147,8 +179,13 @@ def _by_sizes(
             "runs would decide",
             remedy="give numbers for the extents in dims=",
         )
+    if not known or 0 in extents:
+        raise FormatError(
+            f"axes of extents {format_shape(tuple(extents))} have no ratio to keep", remedy=_CHECK
+        )
     one = (min if policy == "not_larger" else max)(size / extent for size, extent in known)
-    return [math.floor(one * extent + 0.5) for _, extent in known], [one] * len(extents)
+    wanted = [extent_of(one * extent + 0.5, "an extent") for _, extent in known]
+    return list[Extent](wanted), [one] * len(extents)
 
 
 def _regions(roi: Any, count: int) -> list[tuple[float, float]]:

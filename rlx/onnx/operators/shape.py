@@ -23,6 +23,7 @@ from rlx.ir.shape import (
     product,
 )
 from rlx.ir.types import TensorType
+from rlx.limits import current_budget
 from rlx.numpy.index_plan import bound_within
 from rlx.onnx.registry import Static, operator
 from rlx.onnx.symbolic import computed, extents_array
@@ -30,17 +31,10 @@ from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import is_symbolic
 from rlx.tracing.apply import emit
 
-_MOST_LISTED = 1 << 28
-
 
 def listable(count: int, what: str) -> int:
     """Return a number of elements that are written out one by one while importing."""
-    if count > _MOST_LISTED:
-        raise ShapeError(
-            f"{what} has {count} elements; {_MOST_LISTED} are the most",
-            remedy="check the model: this is more than it can mean",
-        )
-    return count
+    return current_budget().check_elements(count, what)
 
 
 def integers(values: Any) -> tuple[Any, ...]:
@@ -157,6 +151,11 @@ def split(
     extent = x.shape[position]
     count = num_outputs or node.outputs
     if sizes is None:
+        if not 1 <= count <= current_budget().limits.nodes:
+            raise FormatError(
+                f"it splits into {count} parts, of which the node names {node.outputs}",
+                remedy="the model is malformed: export it again",
+            )
         part = -(-extent // count) if num_outputs else divide(extent, count)
         listed = [part] * (count - 1)
         listed.append(extent - part * (count - 1))
@@ -324,7 +323,7 @@ def trilu(x: Any, k: Static = None, *, upper: int = 1) -> Any:
 def positions(extent: Extent) -> Any:
     """Return the numbers of the elements along an axis."""
     if isinstance(extent, int):
-        return np.arange(extent)
+        return np.arange(listable(extent, "the positions along an axis"))
     return emit(ops.iota, type=TensorType(DType.I64, (extent,)))
 
 
@@ -341,8 +340,15 @@ def range_(start: Static, limit: Static, delta: Static, *, stash_type: int = 1) 
     del stash_type  # computed in f64
     if any(map(is_symbolic, (start, limit, delta))):
         return _symbolic_range(start, limit, delta)
-    first, step = np.reshape(start, ()), np.reshape(delta, ())
-    exact = (float(np.reshape(limit, ())) - float(first)) / float(step)
+    first, last, step = (np.reshape(each, ()) for each in (start, limit, delta))
+    if not step or not all(map(np.isfinite, (first, last, step))):
+        raise FormatError(
+            f"the range from {first} to {last} in steps of {step} has no number of elements",
+            remedy="give finite bounds and a step other than 0",
+        )
+    exact = (float(last) - float(first)) / float(step)
+    if math.isinf(exact):
+        raise current_budget().exceeded("elements", exact, "the range")
     count = listable(max(math.ceil(exact), 0), "the range")
     wide = np.int64 if first.dtype.kind in "iu" else np.float64
     numbers: Any = first.astype(wide) + np.arange(count) * step.astype(wide)

@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.errors import FormatError
 from rlx.ir.shape import normalize_axis
+from rlx.onnx.operators.shape import listable
 from rlx.onnx.registry import Static, operator
 from rlx.onnx.types import numpy_dtype
+
+_MALFORMED = "the model is malformed: export it again"
 
 
 def _basis(length: int, kept: int, inverse: bool, dtype: Any) -> tuple[Any, Any]:
     """Return cosines and sines of the transform, `[length, kept]`."""
+    listable(length * kept, "the matrix of the transform")
     turns = np.outer(np.arange(length), np.arange(kept)) % length / length
     angle = 2 * np.pi * turns * (1 if inverse else -1)
     scale = 1 / length if inverse else 1.0
@@ -25,7 +30,7 @@ def transform(x: Any, axis: int, length: int | None, inverse: bool, onesided: bo
     position = normalize_axis(axis, x.ndim)
     moved = rnp.moveaxis(x, position, -2)
     extent = moved.shape[-2]
-    count = extent if length is None else length
+    count = extent if length is None else _positive(length, "the length of the transform")
     if inverse and onesided:
         count = 2 * (extent - 1) if length is None else length
         return rnp.moveaxis(_real_inverse(moved, count), -2, position)
@@ -52,6 +57,7 @@ def _fitted(x: Any, count: int) -> Any:
 
 def _real_inverse(x: Any, count: int) -> Any:
     """Return the real signal of which half the spectrum is given."""
+    listable((count // 2 + 1) * count, "the matrix of the transform")
     half = _fitted(x, count // 2 + 1)
     weights = np.full(count // 2 + 1, 2.0)
     weights[0] = 1.0
@@ -64,6 +70,12 @@ def _real_inverse(x: Any, count: int) -> Any:
     re, im = rnp.getitem(half, (..., 0)), rnp.getitem(half, (..., 1))
     signal = rnp.subtract(rnp.matmul(re, cosines), rnp.matmul(im, sines))
     return rnp.expand_dims(signal, -1)
+
+
+def _positive(number: int, what: str) -> int:
+    if number < 1:
+        raise FormatError(f"{what} is {number}; it must be 1 or more", remedy=_MALFORMED)
+    return number
 
 
 @operator("DFT", since=20)
@@ -89,9 +101,12 @@ def stft(
 ) -> Any:
     """Transforms of frames `step` apart: `[batch, frames, bins, 2]`."""
     size = int(np.reshape(length, ())) if length is not None else window.shape[0]
-    apart = int(np.reshape(step, ()))
+    apart = _positive(int(np.reshape(step, ())), "the step between frames")
+    _positive(size, "the length of a frame")
     signal = x if x.ndim == 3 else rnp.expand_dims(x, -1)
+    listable(signal.shape[1], "the signal")
     starts = np.arange(0, signal.shape[1] - size + 1, apart)
+    listable(len(starts) * size, "the frames")
     places = starts[:, None] + np.arange(size)
     frames = rnp.take(signal, places, axis=1)
     if window is not None:
@@ -106,6 +121,12 @@ def mel_weight_matrix(
 ) -> Any:  # fmt: skip
     """Triangles over the bins of a spectrum, evenly apart on the mel scale."""
     count, size, sampled = (int(np.reshape(v, ())) for v in (bins, length, rate))
+    if min(count, size, sampled) < 1:
+        raise FormatError(
+            f"{count} bins of spectra of {size} at {sampled} Hz: each must be 1 or more",
+            remedy=_MALFORMED,
+        )
+    listable((count + 2) * (size // 2 + 1), "the matrix of weights")
     low, high = (2595 * np.log10(1 + float(np.reshape(v, ())) / 700) for v in (lower, upper))
     step = (high - low) / (count + 2)
     mels = np.arange(count + 2) * step + low
