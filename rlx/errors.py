@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Self
+
+from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError, LimitError
 
 

@@ -13,13 +13,13 @@ import math
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError
 from rlx.files import read_file
 from rlx.limits import Budget, LoadLimits, loading

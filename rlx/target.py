@@ -12,9 +12,9 @@ import functools
 import os
 import platform
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
+from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 
 _SINGLE = 4

@@ -9,9 +9,10 @@ import builtins
 import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.tracing.pytree import LEAF as _LEAF
 from rlx.tracing.pytree import IsLeaf, broadcast_prefix, kind_of, kind_of_class

@@ -16,7 +16,7 @@ import rlx
 ROOT = Path(rlx.__file__).parent
 
 LAYERS = (
-    ("errors", "locks"),
+    ("dataclass", "errors", "locks"),
     ("limits",),
     ("files",),
     ("safetensors_file",),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.blocks.block import Block, require_hidden, require_shape
 from rlx.blocks.dense import embedding, linear, swiglu_ffn
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent

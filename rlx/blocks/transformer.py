@@ -10,12 +10,12 @@ takes them as one record, which can also declare them as params of a graph:
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Self
 
 from rlx.blocks.block import Block, require_all_or_none, require_hidden, require_shape
 from rlx.blocks.dense import feed_forward, linear, swiglu_ffn
 from rlx.blocks.residual import residual_layer_norm
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value

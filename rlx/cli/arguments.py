@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from dataclasses import dataclass
 from pathlib import Path
+
+from rlx.dataclass import dataclass
 
 WEIGHTS = ("file", "embed", "argument")
 LIMITS = ("bytes", "nodes", "elements", "nesting", "seconds")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Action, ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from rlx.cli.parser import make_parser
+from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

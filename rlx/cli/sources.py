@@ -17,7 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +26,7 @@ import numpy as np
 
 from rlx.cli.arguments import NamedShape, SymbolicExtent
 from rlx.cli.arrays import read_arrays
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError, InputError, RlxError, Source
 from rlx.files import read_file
 from rlx.ir.dtype import as_dtype

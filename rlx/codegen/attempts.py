@@ -11,7 +11,7 @@ as they were.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.builder import KernelBuilder
@@ -32,6 +32,7 @@ from rlx.codegen.loops.nodes import (
 )
 from rlx.codegen.loops.visit import map_blocks, walk
 from rlx.codegen.schedule import BufferRef, Thunk
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.ir.types import TensorType
 

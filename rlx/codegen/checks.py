@@ -8,7 +8,7 @@ operands after it, comes apart: the loop is safe whatever the checks say, since 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlx.codegen.attempts import take_part
@@ -28,6 +28,7 @@ from rlx.codegen.loops.nodes import (
 )
 from rlx.codegen.loops.visit import all_expressions, walk
 from rlx.codegen.schedule import AnyThunk, Phase, Schedule, Thunk
+from rlx.dataclass import dataclass
 
 _CHECKING = (Assign, Comment, Declare, Fail, For, If, Let, While)
 """Statements that write no memory."""

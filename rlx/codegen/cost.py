@@ -8,11 +8,11 @@ Bytes are those of each operand and result once: what must move if nothing is in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import assert_never
 
 from rlx.codegen.kernels.build import single_node_body, thunk_body
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Thunk
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Graph, Node, Value

@@ -8,10 +8,11 @@ sub-schedules whose buffers lie in the same arena.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from rlx.codegen.loops.nodes import Const, Kernel
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import Attrs

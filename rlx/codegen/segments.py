@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.schedule import AnyThunk, BranchThunk, BufferRef, LoopThunk, Thunk
+from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

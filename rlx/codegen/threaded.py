@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlx.codegen.attempts import take_part
 from rlx.codegen.checks import split_checks, take_apart
@@ -49,6 +49,7 @@ from rlx.codegen.schedule import (
 )
 from rlx.codegen.segments import Barrier, Step, plan_segments
 from rlx.codegen.sync import ARRIVED, DONE, EXTENTS, JOB, LINE, MAX_EXTENTS, PASSED, SEAT, WORKERS
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 
 _SPINS = 2000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.distributed.world import World, current_world
 from rlx.errors import InputError
 from rlx.ir.ranks import RankAxis, row_major_axes

@@ -6,9 +6,10 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.distributed.mesh import Mesh
 from rlx.distributed.sharding import P, Sharded, local_part, require_axes
 from rlx.errors import CommunicationError, InputError

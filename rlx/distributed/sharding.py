@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.distributed.mesh import Mesh
 from rlx.errors import InputError, ShapeError
 from rlx.ir.graph import calling_source

@@ -6,11 +6,11 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.distributed.world import MESH, World, agreed, enter_world
 from rlx.errors import CommunicationError
 from rlx.ir.reference.collective import GROUPS, Group

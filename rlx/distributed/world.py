@@ -7,12 +7,12 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.distributed.lockstep import Lockstep
 from rlx.errors import CommunicationError, InputError
 from rlx.ir.graph import calling_source

@@ -19,12 +19,12 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError, InputError
 from rlx.files import open_file
 from rlx.gguf.element_types import ELEMENT_TYPES, ElementType, type_name

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError
 
 Number: TypeAlias = Any

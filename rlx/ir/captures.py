@@ -11,9 +11,9 @@ any operand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Node, Value
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Node
 from rlx.ir.index_maps import Index, Position, along, broadcast
 from rlx.ir.op import Attrs, OpDef, Trait

@@ -22,12 +22,13 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, ForeignCallError, GraphError, ShapeError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.types import TensorType

@@ -17,7 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias, TypeVar
@@ -25,6 +25,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rlx.dataclass import dataclass
 from rlx.errors import (
     DTypeError,
     GraphError,

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Node
 from rlx.ir.op import Attrs, OpDef, Trait
 from rlx.ir.ops import shape as ops

@@ -7,12 +7,12 @@ tensor (`@lowered_by(..., layouts=...)`); the reference interpreter computes wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.shape import Extent, Shape, floor_divide, format_shape
 

@@ -9,9 +9,9 @@ import bisect
 import json
 import re
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import NoReturn
 
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError
 from rlx.limits import Budget
 

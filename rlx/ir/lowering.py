@@ -21,9 +21,9 @@ import functools
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, InternalError, ShapeError
 from rlx.ir.attributes import conform
 from rlx.ir.op import Attrs, OpDef

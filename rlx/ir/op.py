@@ -12,11 +12,12 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, describe_hint, exact
 from rlx.ir.types import TensorType

@@ -22,9 +22,9 @@ import enum
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.attributes import exact, parts
 from rlx.ir.dtype import DType

@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import CheckError, GraphError, Source
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError, UnsupportedError
 from rlx.ir.dtype import DType
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.layout import Layout

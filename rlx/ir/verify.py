@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, parts
 from rlx.ir.dtype import DType

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import rlx
+from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True)

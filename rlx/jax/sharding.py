@@ -11,12 +11,12 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import rlx
+from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import calling_source
 from rlx.jax.devices import THE_DEVICE, Device

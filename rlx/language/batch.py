@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.gguf import GgufFile
 from rlx.ir.shape import Dim

@@ -9,8 +9,7 @@ so that both programs leave the same in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rlx.dataclass import dataclass
 from rlx.gguf import GgufFile
 from rlx.ir import ops
 from rlx.ir.dtype import DType

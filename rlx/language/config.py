@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.gguf import GgufFile
 

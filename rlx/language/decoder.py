@@ -11,10 +11,9 @@ that came before, whose number says how much of the state there is:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.gguf import GgufFile
 from rlx.ir import ops
 from rlx.ir.dtype import DType

@@ -15,12 +15,13 @@ layer the stacks of its products, f32 `[E, K, N]`, which stay where the caller h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value

@@ -15,13 +15,14 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError, UnsupportedError
 from rlx.gguf import GgufFile, read
 from rlx.ir.graph import Graph

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.gguf import GgufFile
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numpy.typing import NDArray
 
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError
 from rlx.gguf import GgufFile
 from rlx.ir import ops

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir import ops
 from rlx.numpy import cumulative, elementwise, shaping

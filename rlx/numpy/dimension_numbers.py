@@ -7,11 +7,11 @@ the operand the positions count on, and where the axes of slices lie, is what th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise

@@ -7,11 +7,11 @@ is dealt with before it meets another.
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.numpy import elementwise
 from rlx.numpy.diagonals import diagonal

@@ -6,11 +6,11 @@ Bounds of slices and single positions are checked here, where they are known.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError, UnsupportedError
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Dim, Extent, format_shape, is_at_most

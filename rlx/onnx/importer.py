@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 
+from rlx.dataclass import dataclass
 from rlx.errors import (
     FormatError,
     InternalError,

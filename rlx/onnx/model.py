@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError, InputError
 from rlx.files import read_file
 from rlx.limits import Budget, LoadLimits, current_budget, loading

@@ -9,9 +9,10 @@ from __future__ import annotations
 import enum
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 
 

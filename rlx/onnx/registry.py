@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
+
+from rlx.dataclass import dataclass
 
 Static: TypeAlias = Any
 """An input that must be known when the graph is built: a NumPy array."""

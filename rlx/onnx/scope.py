@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.ir.shape import symbols_of
 from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.values import (

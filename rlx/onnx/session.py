@@ -6,12 +6,12 @@ import os
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError, RlxError, UnsupportedError
 from rlx.ir.reference.binding import bind_extents
 from rlx.ir.shape import Shape

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.onnx.stages import Stage
 from rlx.tracing.pytree import tree_unflatten
 

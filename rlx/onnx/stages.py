@@ -8,11 +8,12 @@ with these numbers. Most models are one stage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
 from rlx.ir.reference.binding import bind_extents

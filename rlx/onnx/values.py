@@ -13,11 +13,11 @@ Map            a dictionary with the dtype of its values
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir.shape import Dim
 from rlx.onnx.types import computes
 from rlx.tracing.pytree import register_pytree_node

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Node
 from rlx.passes.fusion.reasons import MissedFusion
 from rlx.passes.layout.choices import Choice

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph
 from rlx.ir.printer import format_graph
 from rlx.ir.verify import Checked, verify

@@ -22,9 +22,9 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError, blamed
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering

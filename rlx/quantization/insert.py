@@ -7,8 +7,8 @@ rounded = insert_q_dq(graph, entries)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, GraphError, InputError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value

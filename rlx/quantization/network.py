@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlx.codegen.aot.state import inputs_as_params
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, InputError
 from rlx.ir import ops
 from rlx.ir.dtype import DType

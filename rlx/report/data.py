@@ -9,7 +9,6 @@ from __future__ import annotations
 import linecache
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rlx.codegen.c.emit import ModuleEmitter
 from rlx.codegen.cost import thunk_cost
@@ -19,6 +18,7 @@ from rlx.codegen.lower import Program
 from rlx.codegen.lower.graph import all_thunks
 from rlx.codegen.schedule import AnyThunk, BufferRef, Thunk
 from rlx.codegen.schedule_printer import format_thunk
+from rlx.dataclass import dataclass
 from rlx.errors import Source
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait

@@ -8,9 +8,9 @@ import os
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from rlx.dataclass import dataclass
 from rlx.errors import RlxError
 from rlx.ir.inspect import bytes_text
 from rlx.report.product_trial import try_products

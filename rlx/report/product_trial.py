@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph
 from rlx.runtime.compile import compile
 from rlx.runtime.executable import Executable

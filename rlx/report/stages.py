@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from rlx.codegen.loops.nodes import Kernel, Module
 from rlx.codegen.loops.printer import format_kernel
 from rlx.codegen.lower import Program, lower_graph
 from rlx.codegen.schedule_printer import format_schedule
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.ir.inspect import summary

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rlx.codegen.lower.graph import all_thunks
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
 from rlx.ir.printer import format_lowering

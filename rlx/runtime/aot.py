@@ -10,7 +10,7 @@ that touches files and runs compilers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from rlx.codegen.aot.options import PORTABLE_FLAGS, SMALL_FLAGS, Options
 from rlx.codegen.aot.weights import read_weights, weights_bytes
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
+from rlx.dataclass import dataclass
 from rlx.errors import InputError, UnsupportedError
 from rlx.files import read_file
 from rlx.ir.foreign import PYTHON_PREFIX, SYMBOLS

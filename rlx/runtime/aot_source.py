@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.names import distinct_identifiers
 from rlx.codegen.aot.state import inputs_as_params
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.ir.types import TensorType

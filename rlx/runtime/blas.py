@@ -14,9 +14,9 @@ import ctypes
 import functools
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 from rlx.ir.foreign import LAPACK, SYMBOLS
 from rlx.runtime.blas_cores import DETECTED, core_types, fastest_core_type

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.foreign import foreign_symbols, slot_name
 from rlx.codegen.machine_code import MachineCode
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError, InputError
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key

@@ -14,9 +14,9 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 from rlx.runtime.cache_place import (
     MAKING,

@@ -9,10 +9,11 @@ import functools
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.locks import unforkable

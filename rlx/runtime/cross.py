@@ -20,11 +20,11 @@ import platform
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.codegen.aot.linking import is_path, link_words
 from rlx.codegen.aot.options import PORTABLE_FLAGS
+from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 from rlx.runtime.probe import prove
 from rlx.runtime.toolchain import Toolchain, describe, find_toolchain, has_toolchain, run_tool

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlx.codegen.entry import failing_node
 from rlx.codegen.loops.nodes import DETAIL_WORDS, Status
+from rlx.dataclass import dataclass
 from rlx.errors import (
     CommunicationError,
     IndexOutOfRangeError,

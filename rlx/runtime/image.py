@@ -17,10 +17,11 @@ import json
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlx.codegen.regions import Region
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph

@@ -10,9 +10,9 @@ no program of that name is kept, or where somebody looks at it:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim, Extent, Symbol

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.aot.linking import is_path
+from rlx.dataclass import dataclass
 from rlx.runtime.blas import OF_THE_ENVIRONMENT, find_blas, takes_products
 from rlx.runtime.blas_files import require_name
 from rlx.target import detect_target

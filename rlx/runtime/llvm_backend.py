@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from rlx.codegen.foreign import foreign_symbols
 from rlx.codegen.llvm.module import LlvmModule, load_object
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
+from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.blas import find_blas, is_blas

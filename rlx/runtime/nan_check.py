@@ -10,11 +10,11 @@ find the one to blame. Infinities that were there before (masks) blame nobody.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from rlx.codegen.schedule import AnyThunk, BufferRef, Phase, Thunk
+from rlx.dataclass import dataclass
 from rlx.errors import NonFiniteError, RlxError
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, Node, Value

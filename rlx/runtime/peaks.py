@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import fma
 from rlx.codegen.loops.nodes import Kernel, LoopKind, Module, Prim
+from rlx.dataclass import dataclass
 from rlx.runtime.backend import Backend
 from rlx.runtime.native import function_at, pointer_to
 from rlx.target import Target

@@ -12,9 +12,9 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.toolchain import Toolchain, run_tool

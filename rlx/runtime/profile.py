@@ -11,7 +11,7 @@ a reading takes longer then, as it asks the system. Use `Executable` calls to ti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from rlx.codegen.entry import entry_name
 from rlx.codegen.lower import Program
 from rlx.codegen.schedule import AnyThunk, Phase, Thunk
 from rlx.codegen.stepping import WORDS_PER_STAMP, with_timing
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph
 from rlx.runtime.backend import Backend

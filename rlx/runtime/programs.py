@@ -14,13 +14,13 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import rlx
 from rlx.codegen.machine_code import MachineCode
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError
 from rlx.ir.graph import Graph, Value
 from rlx.runtime.backend import Backend, NativeModule

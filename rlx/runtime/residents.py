@@ -13,11 +13,12 @@ its way. State that is zeros at first takes memory as it is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.locks import call_lock
 from rlx.runtime.arena import Arena, discard_pages, fill_slowly

@@ -12,12 +12,12 @@ import math
 import sys
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy import ndarray
 
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.runtime.signature import Array
 

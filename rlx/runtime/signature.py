@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir.from_python import array_from, converted
 from rlx.ir.graph import Graph, Value

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Node
 from rlx.runtime.arena import Arena
 from rlx.runtime.image import Image

@@ -18,12 +18,13 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from rlx.codegen.sync import sync_words
+from rlx.dataclass import dataclass
 from rlx.runtime.native import Pointer, pointer_to
 
 _PATIENCE = 3000

@@ -14,9 +14,9 @@ import shlex
 import shutil
 import signal
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
+from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 from rlx.target import Target
 

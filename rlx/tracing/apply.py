@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import CodeType
 from typing import Any, ParamSpec
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, RlxError, ShapeError, Source
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value, calling_source, is_ours

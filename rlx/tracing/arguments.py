@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
 from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
 from rlx.tracing.trace import TracedArray

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import RlxError
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait

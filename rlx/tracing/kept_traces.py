@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError, Source
 from rlx.ir.graph import Graph, calling_source
 from rlx.ir.types import TensorType

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, InputError
 from rlx.ir.dtype import DType
 from rlx.tracing.widths import canonical

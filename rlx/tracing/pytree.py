@@ -12,9 +12,9 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 
 _Class = TypeVar("_Class", bound=type)

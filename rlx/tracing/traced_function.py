@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError, RlxError
 from rlx.ir.digest import graph_digest
 from rlx.ir.dtype import DType

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import as_array_dtype, as_dtype
 from rlx.ir.shape import Shape, product
 from rlx.ir.types import TensorType

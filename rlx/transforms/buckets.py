@@ -10,10 +10,10 @@ of the exact size, nothing is padded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
+from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
 from rlx.ir.shape import Dim, Extent, Shape

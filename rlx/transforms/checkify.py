@@ -11,12 +11,12 @@ error.throw()                             # raises CheckError: -1.0 must be posi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.dataclass import dataclass
 from rlx.errors import (
     CheckError,
     DivisionByZeroError,

@@ -12,9 +12,9 @@ import types
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, InputError, ShapeError, Source
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value, calling_source

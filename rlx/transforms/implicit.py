@@ -7,10 +7,10 @@ function with stated derivatives. What a solver captures is constant.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.dataclass import dataclass
 from rlx.errors import InputError, ShapeError
 from rlx.tracing.arguments import argument_name
 from rlx.tracing.bodies import at_once, line_of, specified

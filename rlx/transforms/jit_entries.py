@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Value
 from rlx.ir.types import TensorType

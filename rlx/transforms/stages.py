@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlx.codegen.aot.layout import (
@@ -42,6 +42,7 @@ from rlx.codegen.entry import can_fail, describe_fault
 from rlx.codegen.lower import Program
 from rlx.codegen.lower.graph import all_thunks
 from rlx.codegen.schedule import number_of
+from rlx.dataclass import dataclass
 from rlx.ir.literal import Literal
 from rlx.passes.memory.planner import HEADER_BYTES
 

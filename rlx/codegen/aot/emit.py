@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlx.codegen.aot.artifact_view import artifact_view
@@ -31,6 +31,7 @@ from rlx.codegen.loops.nodes import Module
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower import Program
 from rlx.codegen.lower.graph import unread_constants
+from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
 

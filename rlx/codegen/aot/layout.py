@@ -10,10 +10,11 @@ from __future__ import annotations
 import bisect
 import enum
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlx.codegen.aot.names import distinct_identifiers
 from rlx.codegen.aot.ranks import communicators_of
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value

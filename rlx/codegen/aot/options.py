@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlx.codegen.aot.layout import Keep
 from rlx.codegen.kernels.build import WIDEST
+from rlx.dataclass import dataclass
 from rlx.ir.literal import Literal
 from rlx.passes.memory.planner import ALIGNMENT
 from rlx.target import Target

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlx.codegen.aot.layout import ArtifactLayout, Space
 from rlx.codegen.c.uses import used_names
@@ -19,6 +19,7 @@ from rlx.codegen.loops.nodes import Buffer, Kernel, Prim
 from rlx.codegen.lower import Program
 from rlx.codegen.schedule import AnyThunk, Phase, Thunk
 from rlx.codegen.threaded import is_shared, share_of
+from rlx.dataclass import dataclass
 from rlx.ir.shape import Symbol
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rlx.codegen.aot.layout import ArtifactLayout, Keep, Tensor
 from rlx.codegen.aot.phases import Step
@@ -12,6 +11,7 @@ from rlx.codegen.c.names import variable_name
 from rlx.codegen.c.spelling import literal
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Const, Prim, ValueType, storage
+from rlx.dataclass import dataclass
 from rlx.ir.demands import demanded
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph

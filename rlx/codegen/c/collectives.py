@@ -6,8 +6,8 @@ What folds elements is named by what it does: `rlx_mpi_all_reduce_sum_f32`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 
 PREFIX = "rlx_mpi_"

@@ -9,7 +9,6 @@ goldens and inspection). The text depends on the module alone. It needs the comp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rlx.codegen.c.code import comment, fit
 from rlx.codegen.c.expressions import ExpressionEmitter
@@ -28,6 +27,7 @@ from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Invoke, Kernel, Load, Module, Status, Store
 from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.visit import all_expressions, walk
+from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

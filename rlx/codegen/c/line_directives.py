@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rlx.codegen.loops.nodes import Kernel
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Schedule, Thunk, number_of
+from rlx.dataclass import dataclass
 from rlx.errors import Source
 
 _DEFINITION = re.compile(r"(?:static )?(?:__attribute__\(\(noinline\)\) )?(?:void|int) (\w+)\(")

@@ -17,7 +17,6 @@ written once, with or without fusion:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Generic
 
 from rlx.codegen.kernels.affine import Grid, Groups
@@ -36,6 +35,7 @@ from rlx.codegen.kernels.values import (
 )
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.index_maps import (

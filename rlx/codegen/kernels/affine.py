@@ -10,12 +10,13 @@ the group's index is taken apart by division and remainder.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Binary, BinaryOp, Const, Expr
+from rlx.dataclass import dataclass
 from rlx.ir.index_maps import Box, Index, Interval, whole
 from rlx.ir.shape import Extent, Shape, product
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, converted, named, real
@@ -13,6 +12,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.complex_scalar import as_pair, multiply
 from rlx.codegen.loops.expr import E, binary, const, select
 from rlx.codegen.loops.nodes import BinaryOp, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 
 State: TypeAlias = tuple[E, ...]

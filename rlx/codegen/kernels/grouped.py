@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from operator import and_
 from typing import Self
@@ -30,6 +30,7 @@ from rlx.codegen.kernels.guards import (
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import (

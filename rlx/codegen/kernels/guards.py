@@ -10,8 +10,8 @@ tensor by clamping its indices: nothing is ever read outside of an operand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.graph import Value
 from rlx.ir.index_maps import (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import JointReader, Reader, Reads, Source, Writer
 from rlx.codegen.kernels.accumulators import (
@@ -33,6 +32,7 @@ from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 

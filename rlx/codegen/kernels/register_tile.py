@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, dot_bf16, dot_bytes, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent
 
 RowElement: TypeAlias = Callable[[E], E]

@@ -17,7 +17,7 @@ and calls the builder of the thunk's kind, or of the anchor of a fused body.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from rlx.codegen.kernels.access import Reader, Writer
@@ -27,6 +27,7 @@ from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.passes.pipeline import KernelPass
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.lowering import Lowering

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.indexing import checked_index, clamped_index
@@ -18,6 +17,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import LoopKind
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError, ShapeError
 from rlx.ir.shape import Extent, divide, normalize_axis, product
 

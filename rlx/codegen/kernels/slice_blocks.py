@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -30,6 +29,7 @@ from rlx.codegen.kernels.values import Scalar, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, Status
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, upper
 

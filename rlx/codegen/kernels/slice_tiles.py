@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.kernels.values import Complex, Scalar, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, storage
+from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent, product, upper
 from rlx.ir.types import TensorType
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import LoopKind
+from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 
 FEWEST_COLUMNS, MOST_COLUMNS = 64, 1024

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -31,6 +30,7 @@ from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
 from rlx.codegen.loops.scalar import scalar_function
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, upper
 

@@ -6,7 +6,6 @@ pairs. `load` and `store` convert, so that no kernel knows how an element is sto
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Number, const, select, shuffle
 from rlx.codegen.loops.math.storage import from_storage, to_storage
 from rlx.codegen.loops.nodes import Buffer, Const, Prim, ValueType, Var, storage
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.dtype import DType

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from rlx.codegen.entry import can_fail
 from rlx.codegen.llvm.expressions import function_name
@@ -21,6 +20,7 @@ from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from rlx.codegen.loops.nodes import Block, Buffer, Call, Kernel, Module
 from rlx.codegen.loops.passes.vectorize import vectorize
 from rlx.codegen.loops.visit import blocks, evaluated
+from rlx.dataclass import dataclass
 
 _FUNCTION = "#0"
 _KERNEL = "#1"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from rlx.codegen.foreign import foreign_symbols
@@ -22,6 +22,7 @@ from rlx.codegen.llvm.module import LlvmModule, load_object
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.loops.nodes import Module
 from rlx.codegen.machine_code import MachineCode
+from rlx.dataclass import dataclass
 from rlx.target import Target
 
 

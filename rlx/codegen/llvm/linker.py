@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from rlx.dataclass import dataclass
 
 PAGE = 4096
 _HEADER = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH")

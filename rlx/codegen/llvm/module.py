@@ -6,7 +6,7 @@ Nothing here needs LLVM unless its own linker must be asked, or a text is read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rlx.codegen.llvm.linker import link
@@ -14,6 +14,7 @@ from rlx.codegen.llvm.loader import LoadedCode, process_symbol
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
+from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ LLVM's own pipelines. For a module of 30 kernels they took 20 ms, level 2 took 2
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from rlx.dataclass import dataclass
 
 
 class Pipeline(enum.Enum):

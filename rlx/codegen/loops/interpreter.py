@@ -9,7 +9,7 @@ bounds, or of a local never stored, is a fault of the kernel's builder: `Interna
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, assert_never
 
 import numpy as np
@@ -42,6 +42,7 @@ from rlx.codegen.loops.nodes import (
     Store,
     While,
 )
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 
 ExternalFunction = Callable[..., Any]

@@ -49,9 +49,9 @@ Semantics where C and hardware differ:
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 
 

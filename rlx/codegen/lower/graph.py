@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rlx.codegen import schedule_printer as schedule_printer  # gives schedules their text
@@ -21,6 +20,7 @@ from rlx.codegen.lower.registry import Placement
 from rlx.codegen.lower.share_kernels import share_kernels
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
 from rlx.codegen.schedule_verify import verify_schedule
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, blamed
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value

@@ -10,12 +10,13 @@ that is wrong:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlx.codegen.kernels.values import known_number
 from rlx.codegen.loops.nodes import Const
 from rlx.codegen.lower.comments import tensor_name
 from rlx.codegen.schedule import AnyThunk, BufferRef, Phase, Thunk
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value

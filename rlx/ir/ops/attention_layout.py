@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.shape import Extent, Shape, divide, format_shape, upper
 

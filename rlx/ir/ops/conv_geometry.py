@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.demands import is_nonnegative
 from rlx.ir.op import Attrs

@@ -8,9 +8,9 @@ those outside `[0, extent)` are padding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.demands import is_nonnegative
 from rlx.ir.op import Attrs

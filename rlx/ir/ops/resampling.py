@@ -6,11 +6,12 @@ cubic filters of an axis that shrinks are stretched with `antialias`, as in JAX 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlx.dataclass import dataclass
 
 Array: TypeAlias = NDArray[Any]
 

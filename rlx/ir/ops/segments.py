@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, ShapeError
 from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.indexing import dynamic_slice, gather

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, ShapeError
 from rlx.ir.op import Attrs
 from rlx.ir.ops.requirements import require_dtype

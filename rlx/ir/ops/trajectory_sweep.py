@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError, ShapeError
 from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.loops import require_carries, require_inputs, switch

@@ -20,12 +20,13 @@ steps of 4; the error itself is that of a direct convolution for steps of 2, twi
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlx.dataclass import dataclass
 
 TAPS = 3
 STEPS = (2, 4)

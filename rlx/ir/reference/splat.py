@@ -5,10 +5,9 @@ Everything is computed in f64 and rounded once, where a stage stores its results
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.ops.splat_layout import COEFFICIENTS, OUTLINE, Screen
 from rlx.ir.reference.indexing import block_of, places_from

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.ops.splat_layout import MOMENTS, Screen
 from rlx.ir.reference.registry import Array, reference

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import rlx
 import rlx.numpy as rnp
+from rlx.dataclass import dataclass
 from rlx.tracing.pytree import TreeDef
 
 Schedule = Callable[[Any], Any]

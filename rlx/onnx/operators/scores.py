@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.dataclass import dataclass
 from rlx.errors import FormatError
 from rlx.onnx.values import deferred
 

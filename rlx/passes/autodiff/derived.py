@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value

@@ -7,8 +7,8 @@ h = hvp(graph, ["x"])          # outputs: loss, aux.., grad, t_loss, t_aux.., H 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
 from rlx.passes.autodiff.algebra import zeros

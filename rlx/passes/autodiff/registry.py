@@ -18,9 +18,9 @@ and `sum 2*Re(conj(g)*t)` for complex ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
 from rlx.ir.registry import Registry

@@ -9,9 +9,9 @@ new last input, normally `d_output` (ones for the gradient of a scalar loss).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import zeros

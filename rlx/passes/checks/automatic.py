@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import CheckError, DivisionByZeroError, NaNError, OOBError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.dtype import DType

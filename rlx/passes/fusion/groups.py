@@ -9,8 +9,9 @@ in turn, until one end sees nothing more (after Pearce and Kelly's dynamic topol
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.passes.fusion.reasons import Obstacle, Reason

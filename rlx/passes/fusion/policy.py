@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Node, Value
 from rlx.ir.lowering import Library
 from rlx.ir.op import Trait

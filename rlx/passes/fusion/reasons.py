@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Node
 
 

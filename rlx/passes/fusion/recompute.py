@@ -9,8 +9,7 @@ neighbors costs less than storing and loading it. Work that is read once may cos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Node
 from rlx.ir.lowering import Lowering
 

@@ -8,8 +8,9 @@ tile is that of a step, of all tiles that cover the result.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Node
 from rlx.ir.lowering import Direct
 from rlx.ir.ops.conv_geometry import Geometry, Planes, geometry

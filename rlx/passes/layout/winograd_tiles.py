@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Node, Value
 from rlx.ir.lowering import Winograd

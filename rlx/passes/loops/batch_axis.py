@@ -8,9 +8,10 @@ lane. `find_lanes` finds such an axis and where it lies in every value.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.axis_maps import axis_of_operand, axis_of_result, folded_axis, reads_along
 from rlx.ir.graph import Graph, Node, Value

@@ -6,8 +6,7 @@ or also pushes tangents.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import is_loop, loop_signature, rebuild_loop, stacked

@@ -18,9 +18,9 @@ before; those of single taps are products of the weights by the pixels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value

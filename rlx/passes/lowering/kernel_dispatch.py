@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node

@@ -11,9 +11,9 @@ exact, so that one rounding of floats is left where there was one for each term.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value

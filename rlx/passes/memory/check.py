@@ -8,8 +8,7 @@ still have all of its bytes. So no two live values overlap unless one is a view 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait

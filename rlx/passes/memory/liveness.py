@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rlx.dataclass import dataclass
 from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value

@@ -7,11 +7,12 @@ set on neural networks, and the best of them is kept. All of it is deterministic
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlx.dataclass import dataclass
 
 _Indices: TypeAlias = NDArray[np.int64]
 

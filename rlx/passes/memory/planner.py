@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node, Value, require_addressable
 from rlx.ir.op import Trait
 from rlx.passes.memory.bodies import OUTSIDE, outside_values

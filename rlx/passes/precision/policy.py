@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, InputError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.graph import calling_source

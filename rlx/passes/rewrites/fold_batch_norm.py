@@ -14,8 +14,8 @@ formulas are spelled out.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.ops.precision import in_single_precision

@@ -16,11 +16,12 @@ and bf16 stay: `reduce_sum` rounds once, the additions each time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, is_leaf, unchanged

@@ -15,8 +15,8 @@ before kernels are chosen.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.ops.conv_geometry import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.dataclass import dataclass
 from rlx.errors import InputError, UnsupportedError
 from rlx.tracing.apply import function, inexact
 

@@ -8,7 +8,7 @@ a running maximum and sum.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlx.codegen.kernels.attention.operands import Attention, Heads
 from rlx.codegen.kernels.register_tile import RegisterTile
@@ -16,6 +16,7 @@ from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.shape import upper
 
 _AHEAD = 24

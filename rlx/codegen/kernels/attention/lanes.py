@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.attention.operands import Attention, Heads
 from rlx.codegen.kernels.register_tile import RegisterTile
@@ -24,6 +23,7 @@ from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 
 _BLOCK = 64
 """Keys whose scores exist at a time: with 32 queries 8 KiB of f32, a quarter of the L1 cache."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.registry import Scope
@@ -12,6 +10,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.scalar import scalar_expression
+from rlx.dataclass import dataclass
 from rlx.ir.ops.attention_layout import (
     MASKED_SCORE,
     VISIBLE_FROM,

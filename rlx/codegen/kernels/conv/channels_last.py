@@ -13,8 +13,6 @@ residual) is computed on vectors of channels before they are stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.conv.channel_vectors import ask_for_row, channels_of, write_channels
 from rlx.codegen.kernels.extents import Extents
@@ -25,6 +23,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Direct

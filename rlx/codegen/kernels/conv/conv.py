@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
@@ -22,6 +21,7 @@ from rlx.codegen.kernels.values import compute_prim, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.declaration import takes
 from rlx.ir.ops.conv_geometry import ConvAttributes, Sliding
 from rlx.ir.shape import Extent, product, upper

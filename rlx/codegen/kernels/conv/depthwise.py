@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.extents import Extents
@@ -25,6 +24,7 @@ from rlx.codegen.kernels.transposes import every_second
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index
 from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Windowed

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import rows
@@ -26,6 +25,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Windowed

@@ -15,7 +15,7 @@ that channels lie apart and positions together, as in the result; then what foll
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
@@ -37,6 +37,7 @@ from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Direct

@@ -13,7 +13,6 @@ matrix products use. What follows the convolution is computed on vectors of chan
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -25,6 +24,7 @@ from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.lowering import Winograd
 from rlx.ir.ops.conv_geometry import Numbers, Pads, Sliding, static

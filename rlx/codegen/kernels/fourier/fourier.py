@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.fourier.memory import Columns, LinePairs, PointOrder, Rows
@@ -20,6 +20,7 @@ from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.shape import Extent, product, upper
 from rlx.ir.types import TensorType

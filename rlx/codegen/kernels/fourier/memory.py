@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.fourier.stages import Complex, Points
 from rlx.codegen.kernels.registry import Scope
@@ -16,6 +15,7 @@ from rlx.codegen.kernels.values import load_parts, store_parts
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent
 
 

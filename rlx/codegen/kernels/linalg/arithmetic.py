@@ -5,13 +5,12 @@ A number is an expression, or a pair of them (`values.Complex`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.kernels.values import Complex, Scalar, real
 from rlx.codegen.loops import complex_scalar
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import UnaryOp
+from rlx.dataclass import dataclass
 
 
 def let(k: KernelBuilder, name: str, x: Scalar) -> Scalar:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.complex_scalar import Complex, multiply
 from rlx.codegen.loops.expr import E, const, index, maximum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, UnaryOp
+from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ The vectors follow from the triangle by substitution.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels import values
@@ -31,6 +30,7 @@ from rlx.codegen.loops.complex_functions import named_square_root
 from rlx.codegen.loops.complex_scalar import Complex, divide, multiply
 from rlx.codegen.loops.expr import E, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, UnaryOp
+from rlx.dataclass import dataclass
 
 SolvePair: TypeAlias = "Callable[[Eigenproblem, E], None]"
 """What is done with the block of two axes that begins at one."""

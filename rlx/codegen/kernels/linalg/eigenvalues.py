@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from rlx.codegen.kernels import values
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -14,6 +13,7 @@ from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.loops.complex_scalar import Complex
 from rlx.codegen.loops.expr import E, select
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.shape import product
 from rlx.ir.types import TensorType

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rlx.codegen.kernels.access import GroupedReader
@@ -20,6 +19,7 @@ from rlx.codegen.kernels.values import Complex, Scalar
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index
 from rlx.codegen.loops.nodes import Address, Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.foreign import LAPACK
 from rlx.ir.lowering import Library

@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from rlx.codegen.kernels.scalars import element, uses_once
@@ -21,6 +21,7 @@ from rlx.codegen.loops.math.arithmetic import greatest, least
 from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.scalar import is_library_function, scalar_function
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.fold_maps import FoldMap, fold_map

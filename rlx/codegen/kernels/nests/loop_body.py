@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Value
 from rlx.ir.loop_signature import Parts
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rlx.codegen.kernels.nests.elements import Array, name_of
 from rlx.codegen.kernels.nests.loop_body import Place
 from rlx.codegen.kernels.nests.nest import Nest
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.scalar import truth
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlx.codegen.kernels.nests.elements import Array, Scalars
 from rlx.codegen.kernels.nests.loop_body import Place
@@ -14,6 +14,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Prim
 from rlx.codegen.loops.scalar import truth
+from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph
 from rlx.passes.loops.tables import NO_TABLES, Tables
 

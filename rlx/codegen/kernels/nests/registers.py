@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeGuard
 
 import numpy as np
@@ -29,6 +29,7 @@ from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, minimum, select
 from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, near_and_far
 from rlx.codegen.loops.nodes import Buffer, Const, Expr, LoopKind, Prim, Var
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import static_strides

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from rlx.codegen.kernels.nests.elements import Array, Elements, Index, Scalars, 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, maximum, minimum
 from rlx.codegen.loops.nodes import Expr, Prim, Status
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Node, Value

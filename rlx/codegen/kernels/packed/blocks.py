@@ -8,12 +8,12 @@ side by side. Plain rows are read one byte at a time, by the same formulas.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, lookup_bytes
 from rlx.codegen.loops.math.storage import from_storage
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.block_types import BlockType
 from rlx.ir.dtype import DType

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import rows
@@ -19,6 +18,7 @@ from rlx.codegen.kernels.registry import Scope, kernel, no_kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index
 from rlx.codegen.loops.nodes import LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.ops.byte_products import BYTES, SIGN
 from rlx.ir.ops.conv_geometry import Pads
 from rlx.ir.shape import product, upper

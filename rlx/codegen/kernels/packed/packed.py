@@ -12,8 +12,6 @@ buffer that stays in the cache, against which tiles of rows run in registers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.packed.blocks import PackedBlock
 from rlx.codegen.kernels.packed.tiles import Multiply, Panels, panel_rows, store_row
@@ -24,6 +22,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, fma, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.block_types import BlockType, block_type
 from rlx.ir.lowering import Streamed, Tile

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedWriter
@@ -22,6 +21,7 @@ from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, minimum
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.block_types import BlockType
 from rlx.ir.lowering import Tile
 from rlx.ir.shape import Extent

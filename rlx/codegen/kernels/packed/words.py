@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlx.codegen.kernels.packed.blocks import PackedBlock
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, lookup_bytes
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.block_types import BlockType
 from rlx.ir.ops.packed_int8 import BYTES, ROUNDED
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
@@ -31,6 +30,7 @@ from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.transposes import every_second
 from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.ir.ops.pool_geometry import WindowAxis, window_axes
 from rlx.ir.shape import Extent, Shape, product, upper

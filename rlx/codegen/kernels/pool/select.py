@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
@@ -28,6 +27,7 @@ from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.values import literal, real
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.ops.pool_geometry import WindowAxis
 from rlx.ir.shape import product
 

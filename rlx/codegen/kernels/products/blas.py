@@ -6,8 +6,6 @@ blocks of rows, each of which is one call: the same ones for any number of threa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.products.plain import operand_batch
@@ -15,6 +13,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, maximum, minimum
 from rlx.codegen.loops.nodes import Address, Buffer, Const, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.lowering import Library

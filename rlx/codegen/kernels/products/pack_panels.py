@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.registry import Scope, kernel, open_extents
@@ -17,6 +16,7 @@ from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index, minimum
 from rlx.codegen.loops.nodes import LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.lowering import Turned
 from rlx.ir.shape import product, upper
 

@@ -6,8 +6,7 @@ stretch and are fetched ahead. Images so small that the weights weigh more take 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent, Shape, product, upper
 
 _BANDS_KEPT = 384 * 1024

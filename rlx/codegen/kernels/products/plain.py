@@ -13,8 +13,6 @@ be given transposed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.register_tile import multiply_add
@@ -24,6 +22,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.complex_scalar import multiply
 from rlx.codegen.loops.expr import E, const, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, product, upper
 from rlx.target import Target

@@ -12,8 +12,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rlx.dataclass import dataclass
 from rlx.ir.shape import Shape
 
 _GROUP_BYTES = 512 * 1024

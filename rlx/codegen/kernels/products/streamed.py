@@ -12,8 +12,6 @@ Each sum runs along K in order, so that results do not depend on the blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import weights_loop
 from rlx.codegen.kernels.products.split import matrix_groups, row_groups
@@ -22,6 +20,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, minimum
 from rlx.codegen.loops.nodes import Buffer
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.lowering import Streamed
 from rlx.ir.shape import product, upper

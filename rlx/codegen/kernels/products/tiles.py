@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -38,6 +37,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.codegen.loops.scalar import is_library_function
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.layout import panels_of
 from rlx.ir.lowering import Tile

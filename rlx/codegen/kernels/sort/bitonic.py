@@ -11,7 +11,6 @@ lanes become rows. Keys have their indices behind them where these are wanted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result
@@ -24,6 +23,7 @@ from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, maximum, minimum, select, shuffle
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.lowering import Bitonic
 from rlx.ir.ops.sort_stages import INDEX_BITS
 from rlx.ir.shape import product, upper

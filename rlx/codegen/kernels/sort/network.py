@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result
@@ -21,6 +20,7 @@ from rlx.codegen.kernels.sort.sort import restore, row_groups
 from rlx.codegen.kernels.transposes import starts, turned
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.lowering import SideBySide
 from rlx.ir.ops.sort_stages import INDEX_BITS
 from rlx.ir.shape import product, upper

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -25,6 +24,7 @@ from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, lshr, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.ops.sort_stages import INDEX_BITS, even_digits, key_bits

@@ -12,7 +12,6 @@ place; they are added up by splat afterwards.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result, row_count
@@ -32,6 +31,7 @@ from rlx.codegen.kernels.splat.pixels import (
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.ops.splat_layout import MOMENT_NAMES, MOMENTS, Screen
 from rlx.ir.shape import upper

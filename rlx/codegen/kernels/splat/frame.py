@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ from rlx.codegen.loops.expr import E, call, const, maximum, minimum, select
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
 from rlx.codegen.loops.passes.vectorize import vectorize
+from rlx.dataclass import dataclass
 
 Vector: TypeAlias = tuple[E, E, E]
 Matrix: TypeAlias = tuple[Vector, Vector, Vector]

@@ -8,7 +8,6 @@ derivatives by n and by w, which are linear in the pixel's place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result, row_count
@@ -40,6 +39,7 @@ from rlx.codegen.kernels.splat.frame import (
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, maximum, select
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.ops.splat_layout import COEFFICIENTS, MOMENT_NAMES, MOMENTS, POWERS
 from rlx.ir.shape import upper
 

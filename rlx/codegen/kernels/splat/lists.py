@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result, row_count
@@ -21,6 +20,7 @@ from rlx.codegen.kernels.splat.splat import ELLIPSE, EVERYWHERE, SLACK
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
+from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.ops.splat_layout import OUTLINE, Screen
 from rlx.ir.shape import upper

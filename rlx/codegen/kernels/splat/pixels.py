@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result
@@ -19,6 +18,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, call, const, fma, maximum, minimum, select
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.ops.splat_layout import COEFFICIENTS, Screen
 
 LANES = 8

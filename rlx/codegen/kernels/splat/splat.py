@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result, row_count
@@ -36,6 +35,7 @@ from rlx.codegen.kernels.splat.frame import (
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Prim, UnaryOp
+from rlx.dataclass import dataclass
 from rlx.ir.ops.splat_layout import COEFFICIENTS, OUTLINE
 from rlx.ir.shape import upper
 

@@ -18,12 +18,12 @@ import inspect
 import math
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from rlx.codegen.loops.expr import E, Operand, const, fma, select
 from rlx.codegen.loops.math.coefficients import Coefficients
 from rlx.codegen.loops.nodes import Function, Let, Prim, UnaryOp, ValueType, Var
+from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

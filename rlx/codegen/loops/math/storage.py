@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from rlx.codegen.loops.expr import E, call, const, lshr, maximum, select
 from rlx.codegen.loops.math.define import FunctionBuilder
 from rlx.codegen.loops.nodes import Call, Function, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 
 _INFINITY = 0x7F800000

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlx.codegen.loops.nodes import Binary, BinaryOp, Const, Expr, Load, Var
 from rlx.codegen.loops.visit import walk_expression
+from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlx.codegen.loops.nodes import (
     Assign,
@@ -26,6 +26,7 @@ from rlx.codegen.loops.nodes import (
     While,
 )
 from rlx.codegen.loops.visit import addresses, evaluated, walk
+from rlx.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ Statements between the two move before or behind both.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlx.codegen.loops.nodes import (
     Block,
@@ -40,6 +40,7 @@ from rlx.codegen.loops.visit import (
     map_blocks,
     walk,
 )
+from rlx.dataclass import dataclass
 
 
 def fuse_loops(kernel: Kernel) -> Kernel:

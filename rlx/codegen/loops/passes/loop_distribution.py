@@ -9,7 +9,7 @@ What computes then moves no elements between the lanes of a vector, and what mov
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlx.codegen.loops.nodes import (
     Block,
@@ -33,6 +33,7 @@ from rlx.codegen.loops.visit import (
     rewrite_own,
     walk_expression,
 )
+from rlx.dataclass import dataclass
 
 _MOST = 64
 """Iterations whose strided elements are kept beside the loop: a block of instances."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from rlx.codegen.loops.nodes import Binary, BinaryOp, Const, Expr, Var
+from rlx.dataclass import dataclass
 
 Range: TypeAlias = tuple[int, int]
 ANY: Range = (-(2**63), 2**63 - 1)

@@ -12,7 +12,7 @@ and `promote_buffers` makes variables of local buffers whose every index is a li
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from rlx.codegen.loops.nodes import (
@@ -45,6 +45,7 @@ from rlx.codegen.loops.visit import (
     rewrite_own,
     walk,
 )
+from rlx.dataclass import dataclass
 
 Place: TypeAlias = tuple[str, int, Affine]
 """A buffer, the lanes of an access, and the affine form of its index."""

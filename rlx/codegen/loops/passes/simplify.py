@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from rlx.codegen.loops.nodes import (
@@ -39,6 +39,7 @@ from rlx.codegen.loops.visit import (
     map_blocks,
     rewrite_own,
 )
+from rlx.dataclass import dataclass
 
 _INDEX = ValueType(Prim.I64)
 _ZERO = Const(0, _INDEX)

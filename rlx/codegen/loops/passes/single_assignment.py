@@ -15,7 +15,7 @@ Names are unique in a kernel, which its verifier demands: a name stands for one 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rlx.codegen.loops.nodes import (
     Assign,
@@ -32,6 +32,7 @@ from rlx.codegen.loops.nodes import (
 from rlx.codegen.loops.passes.effects import effects
 from rlx.codegen.loops.passes.names import Names
 from rlx.codegen.loops.visit import blocks, evaluated, map_blocks, rewrite_own, walk
+from rlx.dataclass import dataclass
 
 
 def single_assignment(kernel: Kernel) -> Kernel:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.declaration import takes
 from rlx.ir.dtype import DType
