@@ -2,6 +2,9 @@
 # runs every test on a share of its cases, `make full` on all, `make docs` builds the documentation.
 # Each target makes its own virtual environment in .venv first.
 
+# Without bytecode files every process of the tests would compile all of rlx again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

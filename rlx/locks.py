@@ -42,6 +42,10 @@ _locks: dict[int, Any] = {}
 """A lock for each thread that was ever in an `unforkable` block, by the thread's identity."""
 
 
+_importing: set[int] = set()
+"""Threads in an `importing` block, by their identities."""
+
+
 def call_lock() -> Any:
     """Return a lock for the calls of one executable; see `refuse_reentry`."""
     lock = threading.RLock()
@@ -71,9 +75,17 @@ def unforkable() -> AbstractContextManager[object]:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Let forks and Ctrl-C wait until modules are imported whole."""
-    with unforkable(), _uninterrupted():
+    """Let forks and Ctrl-C wait until modules are imported whole; nested blocks do nothing."""
+    thread = threading.get_ident()
+    if thread in _importing:
         yield
+        return
+    with unforkable(), _uninterrupted():
+        _importing.add(thread)
+        try:
+            yield
+        finally:
+            _importing.discard(thread)
 
 
 @contextmanager
@@ -123,6 +135,7 @@ def _renew() -> None:
     own = threading.get_ident()
     for thread in [thread for thread in _locks if thread != own]:
         del _locks[thread]
+        _importing.discard(thread)
     for lock in [_registering, *_call_locks]:
         if not lock._is_owned():
             lock._at_fork_reinit()

@@ -12,7 +12,6 @@ of its own for a composite only for a numerical or measured reason.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +61,7 @@ def composite(
             infer,
             signature_of=formula,
             traits=traits,
-            doc=inspect.getdoc(formula) or "",
+            doc=formula.__doc__ or "",
             decompose=formula,
             captures=captures,
         )

@@ -31,8 +31,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
@@ -95,7 +96,7 @@ def op(
             family,
             infer,
             traits=traits,
-            doc=inspect.getdoc(infer) or "",
+            doc=infer.__doc__ or "",
             decompose=decompose,
             captures=captures,
             attributes=attributes,
@@ -182,21 +183,20 @@ def declare_op(
     Operands, attributes and the number of results are read off `signature_of` (default: `infer`).
     With `attributes`, `infer` takes such a record behind its operands.
     """
-    if name in OPS:
+    if OPS.is_declared(name):
         raise InternalError(f"op {name} is declared twice")
     if attributes is not None:
         infer = by_fields(infer, attributes)
     declared = signature_of or infer
-    parameters = inspect.signature(declared).parameters.values()
-    positional = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    count = _result_count(inspect.get_annotations(declared, eval_str=True))
+    operands, optional, is_variadic = _operands(declared)
+    count = _result_count(declared)
     definition = (SingleResultOp if count == 1 else MultiResultOp)(
         name=name,
         family=family,
         infer=infer,
-        operands=tuple(p.name for p in positional),
-        optional_operands=sum(p.default is None for p in positional),
-        variadic=any(p.kind is p.VAR_POSITIONAL for p in positional),
+        operands=operands,
+        optional_operands=optional,
+        variadic=is_variadic,
         declared=declared,
         results=count,
         traits=frozenset(traits),
@@ -208,8 +208,29 @@ def declare_op(
     return definition
 
 
-def _result_count(hints: Mapping[str, Any]) -> int | None:
-    returned = hints.get("return")
+def _operands(declared: Callable[..., Any]) -> tuple[tuple[str, ...], int, bool]:
+    """Return the names of the positional parameters, how many default to None, and if one is `*`.
+
+    Of plain functions they are read off the code object: `inspect.signature` takes ten times as
+    long, and hundreds of ops are declared when rlx is imported.
+    """
+    if not isinstance(declared, types.FunctionType) or hasattr(declared, "__wrapped__"):
+        parameters = inspect.signature(declared).parameters.values()
+        given = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        is_variadic = any(p.kind is p.VAR_POSITIONAL for p in given)
+        return tuple(p.name for p in given), sum(p.default is None for p in given), is_variadic
+    code = declared.__code__
+    names = code.co_varnames[: code.co_argcount]
+    is_variadic = bool(code.co_flags & inspect.CO_VARARGS)
+    if is_variadic:
+        names += (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],)
+    return names, sum(default is None for default in declared.__defaults__ or ()), is_variadic
+
+
+def _result_count(declared: Callable[..., Any]) -> int | None:
+    if getattr(declared, "__annotations__", {}).get("return") in ("TensorType", "Value"):
+        return 1
+    returned = inspect.get_annotations(declared, eval_str=True).get("return")
     if typing.get_origin(returned) is not tuple:
         return 1
     arguments = typing.get_args(returned)

@@ -211,6 +211,10 @@ class OpTable(MutableMapping[str, OpDef]):
         """Have `declare` called before a look that may miss an op; it may be called often."""
         self._declare = declare
 
+    def is_declared(self, name: str) -> bool:
+        """True if the op is declared already; declares none."""
+        return name in self._known
+
     def __getitem__(self, name: str) -> OpDef:
         if name not in self._known:
             self._declare()

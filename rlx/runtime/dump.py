@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.loops.printer import format_kernel
 from rlx.codegen.lower import Program
 from rlx.codegen.schedule_printer import format_schedule
 from rlx.passes.memory.report import format_plan
-from rlx.passes.stage_files import dump_directory, write_stage
+from rlx.passes.stage_files import write_stage
 from rlx.runtime.llvm_backend import llvm_text
 
 
-def dump_program(program: Program) -> None:
-    """Write plan, schedule, kernels, C and LLVM IR into the directory `RLX_DUMP`, if set."""
-    directory = dump_directory()
-    if directory is None:
-        return
+def dump_program(program: Program, directory: Path) -> None:
+    """Write plan, schedule, kernels, C and LLVM IR into `directory`."""
     for file, text in _stages(program):
         write_stage(directory, file, text.rstrip("\n") + "\n")
 

@@ -49,14 +49,19 @@ def lower_for(
     with importing():
         from rlx.codegen.lower import lower_graph
         from rlx.passes.pipeline import pipeline
-        from rlx.runtime.dump import dump_program
+        from rlx.passes.stage_files import dump_directory
 
     with blamed(f"compiling {graph.name!r}", calling_source()):
         require_carried(graph)
     large = takes_products(blas)
     done = pipeline(claimed_ops(), target, lapack=lapack, takes_products=large).run(graph)
     program = lower_graph(done, target, passes)
-    dump_program(program)
+    directory = dump_directory()
+    if directory is not None:
+        with importing():
+            from rlx.runtime.dump import dump_program  # prints C, which LLVM does without
+
+        dump_program(program, directory)
     return program
 
 
