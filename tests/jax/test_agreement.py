@@ -1,7 +1,7 @@
 """Every elementwise function that rlx shares with JAX: values and slopes, at edges and between.
 
 The functions are found by their names and tried: what JAX maps number by number is compared. What
-differs on purpose is listed here with its reason, and in `docs/jax.md`.
+differs on purpose is listed here with its reason, and in `docs/reference/jax_differences.md`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The functions are found by their names and tried, as those of one number are in `test_agreement`.
 Slopes are compared where there is a value and JAX has a slope. What differs on purpose is listed
-here with its reason, and in `docs/jax.md`.
+here with its reason, and in `docs/reference/jax_differences.md`.
 """
 
 from __future__ import annotations

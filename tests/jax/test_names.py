@@ -1,4 +1,4 @@
-"""What JAX has and `rlx.jax` has not is what `docs/jax.md` tells, by name."""
+"""What JAX has and `rlx.jax` has not is what `docs/reference/jax_differences.md` tells, by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from rlx.jax.importing import MODULES
 
-DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "jax.md"
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "reference" / "jax_differences.md"
 NOT_OF_JAX = {"TYPE_CHECKING", "annotations"}
 
 
