@@ -33,6 +33,7 @@ LAYERS = (
     ("blocks", "distributed", "nn", "optim", "quantization", "report", "splat"),
     ("onnx", "scipy"),
     ("lax",),
+    ("torch",),
     ("jax",),
     ("language",),
     ("cli", "__main__"),
@@ -44,6 +45,9 @@ BORDERS = {
     "cffi": ("runtime",),
     "mpi4py": ("distributed",),
     "onnx": ("onnx",),
+    "torch": ("torch",),
+    "functorch": ("torch",),
+    "sympy": ("torch",),
     "jinja2": ("codegen", "language", "report"),
     "tokenizers": ("language",),
 }
