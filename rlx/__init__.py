@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rlx.ir.graph import Graph as Graph
     from rlx.ir.shape import Dim as Dim
     from rlx.ir.types import TensorType as TensorType
+    from rlx.jaxpr.from_jax import from_jax as from_jax
     from rlx.limits import LoadLimits as LoadLimits
     from rlx.passes.precision.policy import MixedPrecision as MixedPrecision
     from rlx.quantization import quantize as quantize
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from rlx.runtime.compile import compile as compile
     from rlx.runtime.executable import Executable as Executable
     from rlx.runtime.session import Session as Session
-    from rlx.torch import from_torch as from_torch
     from rlx.tracing.eager import clear_eager_cache as clear_eager_cache
     from rlx.tracing.eager import eager_cache_info as eager_cache_info
     from rlx.tracing.pytree import register_dataclass as register_dataclass
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from rlx.transforms.collectives import ppermute as ppermute
     from rlx.transforms.collectives import psum as psum
     from rlx.transforms.collectives import psum_scatter as psum_scatter
-    from rlx.transforms.collectives import pvary as pvary
     from rlx.transforms.control import fori_loop as fori_loop
     from rlx.transforms.control import map as map
     from rlx.transforms.control import scan as scan
@@ -109,7 +108,7 @@ _HOMES = {
     "rlx.transforms.checkpointing": ["checkpoint", "checkpoint_name", "checkpoint_policies"],
     "rlx.transforms.collectives": [
         "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pmax", "pmean",
-        "pmin", "ppermute", "psum", "psum_scatter", "pvary",
+        "pmin", "ppermute", "psum", "psum_scatter",
     ],
     "rlx.transforms.control": ["fori_loop", "map", "scan", "while_loop"],
     "rlx.transforms.custom_jvp": ["custom_jvp"],
@@ -128,6 +127,7 @@ _HOMES = {
     "rlx.ir.graph": ["Graph"],
     "rlx.ir.shape": ["Dim"],
     "rlx.ir.types": ["TensorType"],
+    "rlx.jaxpr.from_jax": ["from_jax"],
     "rlx.passes.precision.policy": ["MixedPrecision"],
     "rlx.quantization": ["quantize"],
     "rlx.runtime.aot": ["Artifact", "aot"],
@@ -135,7 +135,6 @@ _HOMES = {
     "rlx.runtime.compile": ["compile"],
     "rlx.runtime.executable": ["Executable"],
     "rlx.runtime.session": ["Session"],
-    "rlx.torch": ["from_torch"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (

@@ -74,14 +74,13 @@ def convolutions(mesh: Mesh, rows: int) -> Step:
 
     def loss(params: Arrays, statistics: Arrays, x: Any, y: Any, key: Any) -> Any:
         logits, following = digits_conv.apply(params, statistics, x, key)
-        own = rnp.mean(rlx.nn.softmax_cross_entropy(logits, y))
-        return rlx.pmean((own, following), "data")
+        return rnp.mean(rlx.nn.softmax_cross_entropy(logits, y)), following
 
     def step(params: Arrays, statistics: Arrays, state: Any, key: Any, x: Any, y: Any) -> Any:
         key, drop = rlx.random.split(key)
         drop = rlx.random.fold_in(drop, rlx.axis_index("data"))
         found = rlx.value_and_grad(loss, has_aux=True)(params, statistics, x, y, drop)
-        (value, statistics), gradients = found
+        (value, statistics), gradients = rlx.pmean(found, "data")
         updates, state = optimizer.update(gradients, state, params)
         params = rlx.optim.apply_updates(params, updates)
         return params, statistics, state, key, value

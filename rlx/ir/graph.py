@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
@@ -615,8 +616,33 @@ def is_ours(frame: FrameType) -> bool:
     return _packaged[frame.f_code.co_filename]
 
 
+class _Attributed(threading.local):
+    """The source line of what an importer interprets in this thread."""
+
+    source: Source | None = None
+
+
+_attributed = _Attributed()
+
+
+@contextmanager
+def attributed_to(source: Source | None) -> Iterator[None]:
+    """Give nodes made inside, and errors raised there, the source line `source`, if there is one.
+
+    For front ends that read programs which another library traced, with their lines.
+    """
+    before = _attributed.source
+    _attributed.source = source or before
+    try:
+        yield
+    finally:
+        _attributed.source = before
+
+
 def calling_source() -> Source | None:
     """Return the innermost frame outside rlx: the user's line, if there is one."""
+    if _attributed.source is not None:
+        return _attributed.source
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _packaged[frame.f_code.co_filename]:
         frame = frame.f_back

@@ -55,6 +55,9 @@ from rlx.lax.elementwise import rsqrt as rsqrt
 from rlx.lax.elementwise import select as select
 from rlx.lax.elementwise import select_n as select_n
 from rlx.lax.elementwise import shift_right_logical as shift_right_logical
+from rlx.lax.elementwise import total_order_eq as total_order_eq
+from rlx.lax.elementwise import total_order_le as total_order_le
+from rlx.lax.elementwise import total_order_lt as total_order_lt
 from rlx.lax.folds import approx_max_k as approx_max_k
 from rlx.lax.folds import approx_min_k as approx_min_k
 from rlx.lax.folds import argmax as argmax
@@ -71,7 +74,6 @@ from rlx.lax.folds import reduce_min as reduce_min
 from rlx.lax.folds import reduce_or as reduce_or
 from rlx.lax.folds import reduce_prod as reduce_prod
 from rlx.lax.folds import reduce_sum as reduce_sum
-from rlx.lax.folds import reduce_window as reduce_window
 from rlx.lax.folds import reduce_xor as reduce_xor
 from rlx.lax.folds import sort as sort
 from rlx.lax.folds import sort_key_val as sort_key_val
@@ -96,6 +98,9 @@ from rlx.lax.products import dot as dot
 from rlx.lax.products import dot_general as dot_general
 from rlx.lax.products import ragged_dot as ragged_dot
 from rlx.lax.products import ragged_dot_general as ragged_dot_general
+from rlx.lax.reduce_windows import reduce_window as reduce_window
+from rlx.lax.reduce_windows import select_and_gather_add as select_and_gather_add
+from rlx.lax.reduce_windows import select_and_scatter_add as select_and_scatter_add
 from rlx.lax.windows import conv_general_dilated_local as conv_general_dilated_local
 from rlx.lax.windows import conv_general_dilated_patches as conv_general_dilated_patches
 from rlx.lax.windows import conv_general_permutations as conv_general_permutations
@@ -142,7 +147,6 @@ from rlx.transforms.collectives import pshuffle as pshuffle
 from rlx.transforms.collectives import psum as psum
 from rlx.transforms.collectives import psum_scatter as psum_scatter
 from rlx.transforms.collectives import pswapaxes as pswapaxes
-from rlx.transforms.collectives import pvary as pvary
 from rlx.transforms.control import fori_loop as fori_loop
 from rlx.transforms.control import map as map
 from rlx.transforms.control import scan as scan

@@ -201,3 +201,34 @@ def random_gamma_grad(a: Any, sample: Any) -> Any:
     """The slope of a gamma number by its shape `a`, at a fixed probability below it."""
     a, sample = inexact(a, sample)
     return -slope_over_density(a + 0 * sample, sample + 0 * a)
+
+
+def _ordered(x: Any) -> Any:
+    """Return integers in IEEE 754's total order of floats: -NaN, -inf, -0, 0, inf, NaN."""
+    dtype = as_tracer(x).value.dtype
+    if not dtype.is_float:
+        return x
+    bits = dtype.size * 8
+    signed = as_array_dtype(f"int{bits}")
+    word = emit(ops.bitcast, x, to=signed)
+    magnitude = convert((1 << (bits - 1)) - 1, signed)
+    flips = elementwise.bitwise_and(elementwise.right_shift(word, bits - 1), magnitude)
+    return elementwise.bitwise_xor(word, flips)
+
+
+@function
+def total_order_eq(x: Any, y: Any) -> Any:
+    """`x == y` in IEEE 754's total order: zeros differ by their sign, a NaN equals itself."""
+    return elementwise.equal(_ordered(x), _ordered(y))
+
+
+@function
+def total_order_lt(x: Any, y: Any) -> Any:
+    """`x < y` in IEEE 754's total order."""
+    return elementwise.less(_ordered(x), _ordered(y))
+
+
+@function
+def total_order_le(x: Any, y: Any) -> Any:
+    """`x <= y` in IEEE 754's total order."""
+    return elementwise.less_equal(_ordered(x), _ordered(y))

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import DTypeError, InputError
-from rlx.lax.arrays import pad
-from rlx.lax.windows import padtype_to_pads
+from rlx.ir.dtype import DType
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
-from rlx.numpy.axes import require_per_axis, static_shape
-from rlx.numpy.reduce_windows import fold_windows
+from rlx.numpy.axes import static_shape
 from rlx.tracing.apply import as_tracer, convert, function
 
 
@@ -30,8 +28,26 @@ reduce_sum = _fold(reductions.sum, "reduce_sum", "The sum over axes.")
 reduce_prod = _fold(reductions.prod, "reduce_prod", "The product over axes.")
 reduce_max = _fold(reductions.max, "reduce_max", "The largest over axes.")
 reduce_min = _fold(reductions.min, "reduce_min", "The smallest over axes.")
-reduce_and = _fold(reductions.all, "reduce_and", "The conjunction over axes.")
-reduce_or = _fold(reductions.any, "reduce_or", "The disjunction over axes.")
+
+
+def _bits(fold: Callable[..., Any], start: int, name: str, doc: str) -> Callable[[Any, Any], Any]:
+    """Return a fold of bools by one of NumPy's, of integers bit by bit."""
+    bitwise = {"reduce_and": elementwise.bitwise_and, "reduce_or": elementwise.bitwise_or}[name]
+
+    def apply(operand: Any, axes: Any) -> Any:
+        x = as_tracer(operand)
+        if x.value.dtype is DType.BOOL:
+            return fold(x, tuple(axes))
+        identity = np.bitwise_not(np.zeros((), x.dtype)) if start else np.zeros((), x.dtype)
+        return reduce(x, identity, bitwise, tuple(axes))
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = doc
+    return function(apply)
+
+
+reduce_and = _bits(reductions.all, 1, "reduce_and", "The conjunction over axes, of each bit.")
+reduce_or = _bits(reductions.any, 0, "reduce_or", "The disjunction over axes, of each bit.")
 
 
 @function
@@ -44,22 +60,49 @@ def reduce_xor(operand: Any, axes: Any) -> Any:
 def reduce(
     operand: Any, init_value: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]
 ) -> Any:
-    """`computation`, which is associative, over axes, and `init_value`: halves at a time."""
-    x = as_tracer(operand)
-    start = convert(init_value, x.value.dtype)
-    count = len(dimensions)
-    rows = shaping.moveaxis(x, tuple(dimensions), tuple(range(count)))
-    shape = static_shape(rows)
-    rows = shaping.reshape(rows, (int(np.prod(shape[:count])), *shape[count:]))
-    extent = static_shape(rows)[0]
+    """`computation`, which is associative, over axes, and `init_value`: halves at a time.
+
+    Of several arrays of one shape, `computation` is of two lists of elements and returns one.
+    """
+    if isinstance(operand, (list, tuple)):
+        return type(operand)(_reduced(operand, init_value, computation, dimensions))
+
+    def fold(left: list[Any], right: list[Any]) -> list[Any]:
+        return [computation(left[0], right[0])]
+
+    return _reduced([operand], [init_value], fold, dimensions)[0]
+
+
+def _reduced(
+    operands: Sequence[Any],
+    init_values: Sequence[Any],
+    computation: Callable[[list[Any], list[Any]], list[Any]],
+    dimensions: Sequence[int],
+) -> list[Any]:
+    arrays: list[Any] = [as_tracer(x) for x in operands]
+    pairs = zip(init_values, arrays, strict=True)
+    start = [convert(init, x.value.dtype) for init, x in pairs]
+    rows: list[Any] = [_as_rows(x, tuple(dimensions)) for x in arrays]
+    extent = static_shape(rows[0])[0]
     if not extent:
-        return shaping.broadcast_to(start, static_shape(rows)[1:])
+        return [
+            shaping.broadcast_to(s, static_shape(x)[1:]) for s, x in zip(start, rows, strict=True)
+        ]
     while extent > 1:
         half = extent // 2
-        pairs = computation(rows[: 2 * half : 2], rows[1 : 2 * half : 2])
-        rows = shaping.concatenate([pairs, rows[2 * half :]], 0) if extent % 2 else pairs
+        firsts, seconds = ([x[i : 2 * half : 2] for x in rows] for i in (0, 1))
+        pairs = zip(computation(firsts, seconds), rows, strict=True)
+        rows = [shaping.concatenate([p, x[2 * half :]], 0) if extent % 2 else p for p, x in pairs]
         extent -= half
-    return computation(start, rows[0])
+    return list(computation(start, [x[0] for x in rows]))
+
+
+def _as_rows(x: Any, dimensions: tuple[int, ...]) -> Any:
+    """Return `x` with the axes `dimensions` as its first."""
+    count = len(dimensions)
+    rows = shaping.moveaxis(x, dimensions, tuple(range(count)))
+    shape = static_shape(rows)
+    return shaping.reshape(rows, (int(np.prod(shape[:count])), *shape[count:]))
 
 
 def _running(fold: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
@@ -129,38 +172,6 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> Any:
     """Keys in ascending order, and the values in theirs."""
     return tuple(sort([keys, values], dimension, is_stable))
-
-
-@function
-def reduce_window(
-    operand: Any,
-    init_value: Any,
-    computation: Callable[[Any, Any], Any],
-    window_dimensions: Sequence[int],
-    window_strides: Sequence[int] | None = None,
-    padding: str | Sequence[tuple[int, int]] = "VALID",
-    base_dilation: Sequence[int] | None = None,
-    window_dilation: Sequence[int] | None = None,
-) -> Any:
-    """`computation` over the elements of every window, and `init_value`, which also pads."""
-    x = as_tracer(operand)
-    require_per_axis(
-        x.ndim, window_dimensions=window_dimensions, window_strides=window_strides,
-        padding=None if isinstance(padding, str) else padding, base_dilation=base_dilation,
-        window_dilation=window_dilation,
-    )  # fmt: skip
-    ones = (1,) * x.ndim
-    steps, apart = tuple(window_strides or ones), tuple(window_dilation or ones)
-    inner = [each - 1 for each in base_dilation or ones]
-    if isinstance(padding, str):
-        spread = [n + (n - 1) * i for n, i in zip(static_shape(x), inner, strict=True)]
-        reach = [(n - 1) * d + 1 for n, d in zip(window_dimensions, apart, strict=True)]
-        padding = padtype_to_pads(spread, reach, steps, padding)
-    widths = [(low, high, i) for (low, high), i in zip(padding, inner, strict=True)]
-    start = convert(init_value, x.value.dtype)
-    x = x if set(widths) <= {(0, 0, 0)} else pad(x, start, widths)
-    folded = fold_windows(x, computation, window_dimensions, steps, apart)
-    return computation(start, folded)
 
 
 @function

@@ -11,6 +11,7 @@ from rlx.numpy.eigenvalues import schur_form
 from rlx.numpy.matrices import permutation_of
 from rlx.numpy.systems import lu_with_order
 from rlx.scipy.polar import qdwh as qdwh
+from rlx.scipy.reflections import geqrf as geqrf
 from rlx.scipy.reflections import hessenberg as hessenberg
 from rlx.scipy.reflections import householder_product as householder_product
 from rlx.scipy.reflections import ormqr as ormqr

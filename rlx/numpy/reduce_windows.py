@@ -12,25 +12,29 @@ from rlx.numpy.indexing import getitem
 
 
 def fold_windows(
-    x: Any,
-    fold: Callable[[Any, Any], Any],
+    arrays: Sequence[Any],
+    fold: Callable[[list[Any], list[Any]], list[Any]],
     sizes: Sequence[int],
     steps: Sequence[int],
     dilation: Sequence[int],
-) -> Any:
-    """Return `fold` over the elements of every window: one strided slice for each of them."""
-    shape = static_shape(x)
+) -> list[Any]:
+    """Return `fold` over the elements of every window: one strided slice for each of them.
+
+    `fold` is of two lists of elements, one for each of the arrays, and returns such a list.
+    """
+    shape = static_shape(arrays[0])
     reach = [(size - 1) * apart for size, apart in zip(sizes, dilation, strict=True)]
     if any(extent <= last for extent, last in zip(shape, reach, strict=True)):
         raise ShapeError(
             f"windows of {tuple(sizes)} do not fit an array of shape {shape}",
             remedy="use smaller windows, or padding",
         )
-    total = None
+    total: list[Any] | None = None
     for place in itertools.product(*map(range, sizes)):
         starts = [at * apart for at, apart in zip(place, dilation, strict=True)]
         parts = zip(starts, shape, reach, steps, strict=True)
         index = tuple(slice(s, s + extent - last, step) for s, extent, last, step in parts)
-        part = getitem(x, index)
-        total = part if total is None else fold(total, part)
+        part = [getitem(x, index) for x in arrays]
+        total = part if total is None else list(fold(total, part))
+    assert total is not None, "a window has elements"
     return total

@@ -87,6 +87,26 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
 
 
 @function
+def geqrf(a: Any) -> tuple[Any, Any]:
+    """`r` in the upper triangle, the reflections of `q` below it, and their factors."""
+    (a,) = _wide_enough(a)
+    rows, columns = static_shape(a)[-2:]
+    steps = min(rows, columns)
+    taus = rnp.zeros((*a.shape[:-2], steps), a.dtype)
+
+    def eliminate(c: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        whole, factors = state
+        found, vector, factor = _reflection(rnp.take(whole, c, -1), c)
+        back = rnp.conj(factor)[..., None, None] * vector[..., :, None]
+        turned = whole - back * (rnp.conj(vector)[..., None, :] @ whole)
+        whole = rnp.where(rnp.greater(np.arange(columns), c), turned, whole)
+        return whole.at[..., :, c].set(found), factors.at[..., c].set(factor)
+
+    found: tuple[Any, Any] = fori_loop(0, steps, eliminate, (a, taus)) if steps else (a, taus)
+    return found
+
+
+@function
 def pivoted_qr(a: Any, full: bool) -> tuple[Any, Any, Any]:
     """`q`, `r` and the order of columns with `a[:, order] = q @ r`: the longest that is left first.
 

@@ -75,17 +75,32 @@ def kind_of(tree: Any) -> TreeKind | None:
     """Return how the container `tree` is handled; `None` for a leaf."""
     cls = tree.__class__
     kind = _KINDS.get(cls)
-    if kind is not None or not issubclass(cls, tuple):
+    if kind is not None or cls in _LEAF_CLASSES:
         return kind
-    named = _named_tuple(cls)
-    if named is not None:
-        _KINDS[cls] = named
-    return named
+    kind = _named_tuple(cls) if issubclass(cls, tuple) else None
+    for find in _FOREIGN_KINDS:
+        kind = kind or find(tree)
+    if kind is not None:
+        _KINDS[cls] = kind
+    elif len(_LEAF_CLASSES) < _MOST_LEAF_CLASSES:
+        _LEAF_CLASSES.add(cls)
+    return kind
 
 
 def kind_of_class(cls: type) -> TreeKind:
     """Return how containers of class `cls`, which a `TreeDef` names, are handled."""
     return _KINDS[cls]
+
+
+def register_foreign_trees(find: Callable[[Any], TreeKind | None]) -> None:
+    """Let `find` say how instances of classes unknown here come apart; None for leaves."""
+    _FOREIGN_KINDS.append(find)
+    _LEAF_CLASSES.clear()
+
+
+def register_foreign_array(cls: type, convert: Callable[[Any], Any]) -> None:
+    """Take instances of another library's array class as leaves, which `convert` makes NumPy's."""
+    _FOREIGN_ARRAYS[cls] = convert
 
 
 def register_pytree_node(
@@ -248,7 +263,8 @@ def leaf_paths(treedef: TreeDef, name: str) -> list[str]:
 def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
     kind = kind_of(tree)
     if kind is None:
-        leaves.append(tree)
+        convert = _FOREIGN_ARRAYS.get(tree.__class__)
+        leaves.append(tree if convert is None else convert(tree))
         return LEAF
     children, extra = kind.split(tree)
     return TreeDef(tree.__class__, extra, tuple([_flatten(child, leaves) for child in children]))
@@ -308,6 +324,12 @@ def _join_dict(keys: Any, children: list[Any]) -> dict[Any, Any]:
 def _key_labels(keys: Any, _: int) -> list[str]:
     return [str(key) for key in keys]
 
+
+_FOREIGN_KINDS: list[Callable[[Any], TreeKind | None]] = []
+_FOREIGN_ARRAYS: dict[type, Callable[[Any], Any]] = {}
+_LEAF_CLASSES: set[type] = set()
+"""Classes that are known to be no containers."""
+_MOST_LEAF_CLASSES = 256
 
 _KINDS: dict[type, TreeKind] = {
     tuple: TreeKind(lambda x: (x, None), lambda _, children: tuple(children), _numbered),

@@ -23,9 +23,7 @@ NATIVE = ("llvm", "c")
 FORMULAS = sorted(
     name
     for name, definition in OPS.items()
-    if definition.has(Trait.ELEMENTWISE)
-    and definition.decompose is not None
-    and definition.family != "collective"  # functions of ranks
+    if definition.has(Trait.ELEMENTWISE) and definition.decompose is not None
 )
 
 ACTIVATIONS = sorted({*FORMULAS, "gelu", "gelu_approx", "silu", "mish", "softplus"})

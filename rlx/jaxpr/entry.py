@@ -1,0 +1,289 @@
+"""Functions written for JAX as functions of rlx: traced by JAX once for each kind of arguments.
+
+rlx interprets the jaxpr, under its own trace, by the rules of this package.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+import rlx.jaxpr.collectives
+import rlx.jaxpr.control
+import rlx.jaxpr.effects
+import rlx.jaxpr.elementwise
+import rlx.jaxpr.folds
+import rlx.jaxpr.indexing
+import rlx.jaxpr.linear_algebra
+import rlx.jaxpr.products
+import rlx.jaxpr.random_numbers
+import rlx.jaxpr.shapes  # noqa: F401  registers rules
+from rlx.errors import InputError
+from rlx.ir.dtype import as_dtype
+from rlx.ir.graph import calling_source
+from rlx.jaxpr.custom_rules import final
+from rlx.jaxpr.internals import (
+    ClosedJaxpr,
+    is_key,
+    named_axes,
+    without_dead_code,
+    without_references,
+)
+from rlx.jaxpr.interpret import run
+from rlx.jaxpr.symbols import Symbols, bound_symbols
+from rlx.jaxpr.trees import Fixed, Structure, split
+from rlx.jaxpr.types import Key, dtype_of, host_array
+from rlx.tracing.apply import wrap
+from rlx.tracing.axes import axis_sizes
+from rlx.tracing.pytree import register_pytree_node
+from rlx.tracing.trace import (
+    as_value,
+    current_trace,
+    element_type,
+    shape_of,
+    source_names,
+)
+from rlx.transforms.jit import JittedFunction, jit
+from rlx.transforms.wrapping import stand_for
+
+Function = Callable[..., Any]
+_PROGRAMS_KEPT = 64
+"""Traced programs that a function keeps."""
+
+
+def made(
+    fun: Function,
+    static_argnums: int | Sequence[int],
+    static_argnames: str | Iterable[str],
+    donate_argnums: int | Sequence[int],
+) -> JaxFunction:
+    """Return a function of rlx for one of JAX; see `from_jax`."""
+    if not callable(fun):
+        raise InputError(
+            f"from_jax takes a function and was given a {type(fun).__name__}",
+            source=calling_source(),
+            remedy="pass the function itself, as in from_jax(f)",
+        )
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return JaxFunction(fun, _numbers(static_argnums), frozenset(names), _numbers(donate_argnums))
+
+
+def _numbers(given: int | Sequence[int]) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """A traced call: its equations, and what its results are parts of."""
+
+    closed: ClosedJaxpr
+    results: Structure
+    symbols: Symbols
+
+    def apply(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the results, arrays of the open trace, for arrays of the types traced."""
+        pairs = zip(arrays, self.closed.in_avals, strict=True)
+        with bound_symbols(self.symbols):
+            found = run(self.closed, [_as_type(x, aval) for x, aval in pairs])
+        pairs = zip(found, self.closed.out_avals, strict=True)
+        return [_result(x, aval) for x, aval in pairs]
+
+
+def _as_type(x: Any, aval: Any) -> Any:
+    words = x.words if isinstance(x, Key) else host_array(x)
+    return wrap(as_value(words, as_dtype(dtype_of(aval))))
+
+
+def _result(x: Any, aval: Any) -> Any:
+    if is_key(aval):
+        return Key(x, str(aval.dtype._impl.name))
+    if aval.dtype == jax.dtypes.float0:
+        return np.zeros(aval.shape, bool)
+    return wrap(as_value(x), weak=bool(aval.weak_type))
+
+
+class JaxFunction:
+    """A function written for JAX. Make it with `from_jax`."""
+
+    def __init__(
+        self,
+        fun: Function,
+        static: tuple[int, ...],
+        static_names: frozenset[str],
+        donated: tuple[int, ...],
+    ) -> None:
+        stand_for(self, fun)
+        self._fun = fun
+        self._static = static
+        self._static_names = static_names
+        self._donated = donated
+        self._programs: OrderedDict[Any, TracedCall] = OrderedDict()
+        self._compiled: OrderedDict[Any, JittedFunction] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace the function into the open trace of rlx, or run it compiled."""
+        call = _Call.of(self, args, kwargs)
+        if current_trace() is None:
+            return self._run(call)
+        program = self.program(call)
+        return program.results.join(program.apply(call.arrays))
+
+    def _run(self, call: _Call) -> Any:
+        key = call.structure, call.fixed
+        with self._lock:
+            compiled = self._compiled.get(key)
+            if compiled is None:
+                compiled = self._compiled[key] = _compiled(self, call)
+                _forget_oldest(self._compiled)
+        return compiled(*map(host_array, call.arrays))
+
+    def program(self, call: _Call) -> TracedCall:
+        """Return the jaxpr of a call, which is traced once for each kind."""
+        axes = axis_sizes()
+        key = (call.structure, call.fixed, call.types(), tuple(axes.items()), _settings())
+        with self._lock:
+            program = self._programs.get(key)
+            if program is None:
+                program = self._programs[key] = self._trace(call, axes)
+                _forget_oldest(self._programs)
+        return program
+
+    def _trace(self, call: _Call, axes: dict[str, int]) -> TracedCall:
+        results: list[Structure] = []
+        symbols = Symbols([extent for x in call.arrays for extent in _shape(x)])
+
+        def flat(*arrays: Any) -> list[Any]:
+            found, structure = split(call.apply(self._fun, arrays))
+            results.append(structure)
+            return found
+
+        with named_axes(axes):
+            traced = jax.make_jaxpr(flat)(*(_abstract(x, symbols) for x in call.arrays))
+        return TracedCall(without_dead_code(without_references(traced)), results[0], symbols)
+
+
+def _forget_oldest(kept: OrderedDict[Any, Any]) -> None:
+    while len(kept) > _PROGRAMS_KEPT:
+        kept.popitem(last=False)
+
+
+def _settings() -> tuple[Any, ...]:
+    config = jax.config
+    return (
+        config.jax_enable_x64,
+        config.jax_numpy_dtype_promotion,
+        config.jax_threefry_partitionable,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The arguments of a call: arrays and numbers, and all else."""
+
+    arrays: list[Any]
+    structure: Structure
+    """Of (args, kwargs) without static arguments."""
+    fixed: tuple[tuple[int | str, Fixed], ...]
+    """Static arguments, by position or name."""
+    count: int
+    """How many positional arguments there are."""
+
+    @staticmethod
+    def of(function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        static = {
+            place % len(args) for place in function._static if -len(args) <= place < len(args)
+        }
+        fixed: list[tuple[int | str, Fixed]] = [(i, Fixed(args[i])) for i in sorted(static)]
+        names = sorted(function._static_names & kwargs.keys())
+        fixed += [(name, Fixed(kwargs[name])) for name in names]
+        moving = tuple(x for i, x in enumerate(args) if i not in static)
+        named = {name: x for name, x in kwargs.items() if name not in names}
+        arrays, structure = split((moving, named))
+        return _Call(arrays, structure, tuple(fixed), len(args))
+
+    def apply(self, fun: Function, arrays: Sequence[Any]) -> Any:
+        """Call `fun` with other arrays."""
+        moving, named = self.structure.join(arrays)
+        fixed = dict(self.fixed)
+        rest = iter(moving)
+        args = [fixed[i].value if i in fixed else next(rest) for i in range(self.count)]
+        static = {name: f.value for name, f in self.fixed if isinstance(name, str)}
+        return fun(*args, **named, **static)
+
+    def types(self) -> tuple[Any, ...]:
+        """Return what a trace depends on of each array."""
+        return tuple((_shape(x), *_element(x)) for x in self.arrays)
+
+
+def _shape(x: Any) -> tuple[Any, ...]:
+    if isinstance(x, Key):
+        return tuple(shape_of(x.words)[:-1])
+    return tuple(x.shape) if hasattr(x, "shape") else ()
+
+
+def _element(x: Any) -> tuple[Any, bool]:
+    """Return the dtype of an array or number, and whether it is weak."""
+    if isinstance(x, Key):
+        return x.implementation, False
+    if isinstance(x, (jax.Array, jax.ShapeDtypeStruct)):
+        return x.dtype, bool(getattr(x, "weak_type", False))
+    type = element_type(x)
+    return type.dtype.numpy, type.weak
+
+
+def _abstract(x: Any, symbols: Symbols) -> Any:
+    """Return what JAX is to trace in place of an array."""
+    if isinstance(x, Key):
+        return x.aval
+    dtype, weak = _element(x)
+    shape = tuple(map(symbols.dimension, _shape(x)))
+    if not jax.numpy.issubdtype(dtype, jax.dtypes.extended):
+        dtype = jax.dtypes.canonicalize_dtype(dtype)
+    return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """What a compiled call returns: arrays, in a structure of JAX's."""
+
+    arrays: list[Any]
+    structure: Structure
+
+
+def _joined_results(structure: Any, arrays: list[Any]) -> Any:
+    return structure.join(arrays)
+
+
+register_pytree_node(_Results, lambda r: (r.arrays, r.structure), _joined_results)
+
+
+def _compiled(function: JaxFunction, call: _Call) -> JittedFunction:
+    """Return a function of arrays alone, compiled by `rlx.jit`, for one structure of arguments."""
+
+    def flat(*arrays: Any) -> _Results:
+        own = replace(call, arrays=list(arrays))
+        program = function.program(own)
+        with final():
+            return _Results(program.apply(own.arrays), program.results)
+
+    flat.__name__ = source_names(function, "function")
+    return jit(flat, donate_argnums=_donated(function, call))
+
+
+def _donated(function: JaxFunction, call: _Call) -> tuple[int, ...]:
+    """Return the places of the arrays of donated arguments."""
+    if not function._donated:
+        return ()
+    donated = {place % call.count for place in function._donated}
+    fixed = dict(call.fixed)
+    moving, _ = call.structure.join(range(len(call.arrays)))
+    rest = iter(moving)
+    places = {i: next(rest) for i in range(call.count) if i not in fixed}
+    return tuple(leaf for i in sorted(donated & places.keys()) for leaf in split(places[i])[0])

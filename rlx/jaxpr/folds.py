@@ -1,0 +1,177 @@
+"""Rules of reductions, running folds, windows and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import rlx.lax as lax
+import rlx.numpy as rnp
+from rlx.jaxpr.internals import JaxprEqn, closed_over
+from rlx.jaxpr.interpret import rule, run
+from rlx.jaxpr.shapes import integers
+from rlx.jaxpr.types import dtype_of
+from rlx.tracing.trace import shape_of
+from rlx.transforms.batch import vmap
+
+
+def _reduced(name: str) -> Any:
+    fold = getattr(lax, f"reduce_{name}")
+
+    def apply(equation: JaxprEqn, x: Any) -> Any:
+        axes = integers(equation.params["axes"])
+        return fold(x, axes) if axes else x
+
+    return apply
+
+
+for _name in ("sum", "prod", "max", "min", "and", "or", "xor"):
+    rule(f"reduce_{_name}")(_reduced(_name))
+
+
+def _running(name: str) -> Any:
+    fold = getattr(lax, name)
+
+    def apply(equation: JaxprEqn, x: Any) -> Any:
+        return fold(x, int(equation.params["axis"]), bool(equation.params["reverse"]))
+
+    return apply
+
+
+for _name in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"):
+    rule(_name)(_running(_name))
+
+
+def _index_of(name: str) -> Any:
+    fold = getattr(lax, name)
+
+    def apply(equation: JaxprEqn, x: Any) -> Any:
+        (axis,) = integers(equation.params["axes"])
+        return fold(x, axis, np.dtype(equation.params["index_dtype"]))
+
+    return apply
+
+
+for _name in ("argmax", "argmin"):
+    rule(_name)(_index_of(_name))
+
+
+@rule("reduce")
+def reduce(equation: JaxprEqn, *operands: Any) -> Any:
+    count = len(operands) // 2
+    found = lax.reduce(
+        list(operands[:count]),
+        list(operands[count:]),
+        _computation(equation.params["jaxpr"], ()),
+        integers(equation.params["dimensions"]),
+    )
+    return list(found)
+
+
+@rule("reduce_window")
+def reduce_window(equation: JaxprEqn, *operands: Any) -> Any:
+    count, params = len(operands) // 2, equation.params
+    computation = _computation(params["jaxpr"], params["consts"])
+    found = lax.reduce_window(
+        list(operands[:count]), list(operands[count:]), computation, **window(equation)
+    )
+    return list(found)
+
+
+def _computation(jaxpr: Any, consts: Any) -> Any:
+    """Return the function of two lists of arrays that a reducer, a program of numbers, is."""
+    closed = closed_over(jaxpr, consts)
+
+    def combine(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+        arrays = rnp.broadcast_arrays(*left, *right)
+        shape = shape_of(arrays[0])
+        if not shape:
+            return run(closed, arrays)
+        found = vmap(lambda *xs: run(closed, xs))(*(rnp.ravel(x) for x in arrays))
+        return [rnp.reshape(x, shape) for x in found]
+
+    return combine
+
+
+def window(equation: JaxprEqn) -> dict[str, Any]:
+    """Return the arguments that say which elements a window holds."""
+    params = equation.params
+    ones = (1,) * len(params["window_dimensions"])
+    return {
+        "window_dimensions": integers(params["window_dimensions"]),
+        "window_strides": integers(params["window_strides"]),
+        "padding": [integers(each) for each in params["padding"]],
+        "base_dilation": integers(params.get("base_dilation") or ones),
+        "window_dilation": integers(params.get("window_dilation") or ones),
+    }
+
+
+def _least(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return False
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+def _greatest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return True
+    return np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
+
+
+@rule("reduce_window_max")
+def reduce_window_max(equation: JaxprEqn, x: Any) -> Any:
+    start = _least(dtype_of(equation.invars[0].aval))
+    return lax.reduce_window(x, start, lax.max, **window(equation))
+
+
+@rule("reduce_window_min")
+def reduce_window_min(equation: JaxprEqn, x: Any) -> Any:
+    start = _greatest(dtype_of(equation.invars[0].aval))
+    return lax.reduce_window(x, start, lax.min, **window(equation))
+
+
+@rule("reduce_window_sum")
+def reduce_window_sum(equation: JaxprEqn, x: Any) -> Any:
+    return lax.reduce_window(x, 0, lax.add, **window(equation))
+
+
+@rule("select_and_scatter_add")
+def select_and_scatter_add(equation: JaxprEqn, source: Any, x: Any) -> Any:
+    return lax.select_and_scatter_add(
+        x, source, _selects_greater(equation), **_without_dilation(window(equation))
+    )
+
+
+@rule("select_and_gather_add")
+def select_and_gather_add(equation: JaxprEqn, tangent: Any, x: Any) -> Any:
+    return lax.select_and_gather_add(tangent, x, _selects_greater(equation), **window(equation))
+
+
+def _selects_greater(equation: JaxprEqn) -> bool:
+    return bool(equation.params["select_prim"].name == "ge")
+
+
+def _without_dilation(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in arguments.items() if "dilation" not in name}
+
+
+@rule("sort")
+def sort(equation: JaxprEqn, *operands: Any) -> Any:
+    params = equation.params
+    return list(lax.sort(tuple(operands), int(params["dimension"]), True, int(params["num_keys"])))
+
+
+@rule("top_k")
+def top_k(equation: JaxprEqn, x: Any) -> Any:
+    axis = int(equation.params.get("axis", -1))
+    values, places = lax.top_k(x, int(equation.params["k"]), axis=axis)
+    return [values, places]
+
+
+@rule("approx_top_k")
+def approx_top_k(equation: JaxprEqn, x: Any) -> Any:
+    params = equation.params
+    search = lax.approx_max_k if params["is_max_k"] else lax.approx_min_k
+    return list(search(x, int(params["k"]), int(params["reduction_dimension"])))

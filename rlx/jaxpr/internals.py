@@ -1,0 +1,78 @@
+"""What is used of JAX beyond its public names, in one place: versions differ here first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax._src import core as jax_core
+from jax._src import source_info_util
+from jax._src.interpreters import partial_eval
+from jax._src.state import discharge
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from rlx.errors import Source
+
+__all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal"]
+
+DropVar = jax_core.DropVar
+
+
+def is_key(aval: Any) -> bool:
+    """True if an abstract value holds typed keys of random numbers."""
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def key_implementation(dtype: Any) -> str:
+    """Return the name of the generator of a dtype of keys."""
+    return str(dtype._impl.name)
+
+
+def user_source(equation: JaxprEqn) -> Source | None:
+    """Return the line of the user's program at which an equation was traced."""
+    frame = source_info_util.user_frame(equation.source_info.traceback)
+    return None if frame is None else Source(frame.file_name, frame.start_line, _short(frame))
+
+
+def _short(frame: Any) -> str:
+    return str(frame.function_name).rpartition(".")[2]
+
+
+def named_axes(sizes: Mapping[str, int]) -> AbstractContextManager[object]:
+    """Let functions traced inside name axes of these sizes in collectives."""
+    stack = ExitStack()
+    if sizes:
+        stack.enter_context(jax_core.extend_axis_env_nd(list(sizes.items())))
+    return stack
+
+
+def without_dead_code(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return the program without equations on which no result depends; its inputs stay."""
+    jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), True)
+    return ClosedJaxpr(jaxpr, closed.consts)
+
+
+def without_references(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return the program with reads and writes of mutable arrays as values."""
+    if not any(_is_reference(v.aval) for v in _variables(closed.jaxpr)):
+        return closed
+    jaxpr, consts = discharge.discharge_state(closed.jaxpr, closed.consts)
+    return ClosedJaxpr(jaxpr, consts)
+
+
+def _variables(jaxpr: Jaxpr) -> Sequence[Any]:
+    made = (v for equation in jaxpr.eqns for v in equation.outvars)
+    return [*jaxpr.invars, *jaxpr.constvars, *made]
+
+
+def _is_reference(aval: Any) -> bool:
+    return hasattr(aval, "inner_aval")
+
+
+def closed_over(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any] = ()) -> ClosedJaxpr:
+    """Return a program together with its constants."""
+    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, consts)

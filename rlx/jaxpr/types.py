@@ -1,0 +1,82 @@
+"""JAX's abstract values as types of rlx: dtypes, shapes, keys.
+
+A typed key is an array of u32 with one more axis, of the words of its generator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from rlx.errors import UnsupportedError
+from rlx.ir.shape import Extent
+from rlx.jaxpr.internals import is_key, key_implementation
+from rlx.jaxpr.symbols import extent_of
+from rlx.tracing.trace import TracedArray
+
+KEY_WORDS = 2
+"""Words of a key of Threefry."""
+_THREEFRY = "threefry2x32"
+
+
+def require_threefry(implementation: str) -> None:
+    """Raise UnsupportedError for a generator other than JAX's default."""
+    if implementation != _THREEFRY:
+        raise UnsupportedError(
+            f"from_jax: keys of the generator {implementation!r}; rlx draws the bits of "
+            f"{_THREEFRY!r}",
+            remedy=f"make keys with jax.random.key(seed, impl={_THREEFRY!r})",
+        )
+
+
+def dtype_of(aval: Any) -> np.dtype[Any]:
+    """Return the dtype of the array of rlx for an abstract value."""
+    if is_key(aval):
+        require_threefry(key_implementation(aval.dtype))
+        return np.dtype(np.uint32)
+    dtype = np.dtype(aval.dtype)
+    return np.dtype(bool) if dtype == jax.dtypes.float0 else dtype
+
+
+def shape_of_aval(aval: Any) -> tuple[Extent, ...]:
+    """Return the shape of the array of rlx for an abstract value."""
+    words = (KEY_WORDS,) if is_key(aval) else ()
+    return (*(extent_of(extent) for extent in aval.shape), *words)
+
+
+def words_of_keys(x: Any) -> np.ndarray[Any, Any]:
+    """Return typed keys of JAX as an array of u32."""
+    require_threefry(key_implementation(x.dtype))
+    return np.asarray(jax.random.key_data(x))
+
+
+def host_array(x: Any) -> Any:
+    """Return an array of JAX as one of NumPy, sharing its memory; anything else as it is."""
+    if not isinstance(x, jax.Array):
+        return x
+    return x if is_key(x) else np.asarray(x)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Typed keys of JAX while rlx traces: their words, and the name of their generator."""
+
+    words: Any
+    implementation: str = _THREEFRY
+
+    @property
+    def aval(self) -> Any:
+        """The abstract value that JAX traces."""
+        dtype = jax.random.key(0, impl=self.implementation).dtype
+        return jax.ShapeDtypeStruct(self.words.shape[:-1], dtype)
+
+    @staticmethod
+    def join(implementation: Any, children: list[Any]) -> Any:
+        """Return keys of JAX, or, of a traced array, a `Key`."""
+        (words,) = children
+        if isinstance(words, TracedArray) or not isinstance(words, np.ndarray):
+            return Key(words, implementation)
+        return jax.random.wrap_key_data(np.asarray(words), impl=implementation)
