@@ -137,7 +137,7 @@ class DivisionByZeroError(CheckError):
 
 
 class OOBError(CheckError):
-    """An index lies outside of its range."""
+    """An index is out of range."""
 
 
 class FormatError(RlxError, ValueError):

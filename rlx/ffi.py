@@ -18,7 +18,7 @@ from rlx.transforms.callbacks import ffi_call as ffi_call
 
 
 def register_ffi_target(name: str, target: Callable[..., Any] | int) -> None:
-    """Let `name` stand for `target`: a Python callable on NumPy arrays, or a C function.
+    """Register `target` as `name`: a Python callable on NumPy arrays, or a C function.
 
     A C function is an address, or what `ctypes` found in a library. Another target of the same
     name replaces it, in programs that are compiled already, too.

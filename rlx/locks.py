@@ -5,7 +5,7 @@ handler, a `__del__` or an argument's `__array__` that calls the function which 
 told so. In a forked child every such lock is free again, whoever held it in the parent.
 
 A fork waits, for a bounded time, until other threads have done what `unforkable` encloses:
-compilers and imports hold locks of their own, which nobody could free in the child. Ctrl-C waits
+compilers and imports hold locks of their own, which could not be freed in the child. Ctrl-C waits
 until `importing` is done: ops and rules that were declared in part cannot be declared again.
 
 What a signal handler raises may come at the start of any Python function and after any call:
@@ -95,7 +95,7 @@ def _uninterrupted() -> Iterator[None]:
         yield  # only the main thread is interrupted
         return
     late: list[tuple[int, FrameType | None]] = []
-    try:  # another signal's handler may raise behind the first call
+    try:  # another signal's handler may raise after the first call
         signal.signal(signal.SIGINT, lambda number, frame: late.append((number, frame)))
         yield
     finally:

@@ -36,7 +36,7 @@ class Block:
 
 
 def require_shape(operand: str, value: Value, expected: tuple[Extent | None, ...]) -> None:
-    """Demand a shape; None stands for any extent."""
+    """Demand a shape; None means any extent."""
     fits = value.rank == len(expected) and all(
         wanted is None or wanted == extent
         for wanted, extent in zip(expected, value.shape, strict=True)

@@ -17,7 +17,7 @@ def depthwise_conv1d_causal(
     """Convolve every channel of x `[B, S, C]` along S with its own K taps `[C, 1, 1, K]`.
 
     `left_pad` `[B, K-1, C]` holds the steps before the first one: zeros, or the last inputs
-    of the previous chunk. Tap K-1 meets the current step. K is small: one product per tap.
+    of the previous chunk. Tap K-1 multiplies the current step. K is small: one product per tap.
     """
     with Block(x.graph, "depthwise_conv1d_causal", name):
         graph, channels = x.graph, require_hidden("x", x, (3,))

@@ -126,7 +126,7 @@ def nomic_layer(
 ) -> Value:
     """Post-norm encoder layer with rotated heads and a SwiGLU network, as Nomic's; no biases.
 
-    `up_and_gate` is `[E, 2 * F]`: up in front, the gate behind. Norms are (gamma, beta); a beta of
+    `up_and_gate` is `[E, 2 * F]`: up first, then the gate. Norms are (gamma, beta); a beta of
     None is 0.
     """
     with Block(hidden.graph, "nomic_layer", name):

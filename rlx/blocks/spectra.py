@@ -46,7 +46,7 @@ def split_spectrum(spectrum: Value) -> Spectrum:
 
 
 def pad_last_axis_to_pow2(x: Value) -> Value:
-    """`x` with zeros behind, up to a power of two."""
+    """`x` padded with zeros at its end to a power of two."""
     return _padded(x, next_pow2(_extent(x)))
 
 

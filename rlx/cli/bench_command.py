@@ -1,4 +1,4 @@
-"""`rlx bench`: time every kernel, beside what this machine can do."""
+"""`rlx bench`: time every kernel, with the machine's peak for comparison."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ examples:
 """,
     "inspect": """
 stages, in the order in which a program passes through them:
-  graph     the program as it was given        plan     the arena: who lies where, and when
+  graph     the program as it was given        plan     the arena: offsets and lifetimes
   passes    what each pass did, and how long   kernels  the kernels in the loop language
   lowered   the graph after all passes         c        the C translation unit
   schedule  the kernel calls, in order         llvm     LLVM's form; asm: the machine's
@@ -382,7 +382,7 @@ def _add_generate(parser: ArgumentParser) -> None:
         "--accuracy",
         choices=("exact", "int8"),
         default="exact",
-        help="what packed weights meet: f32 (the default), or faster blocks of eight bits",
+        help="activations that multiply packed weights: f32 (the default), or eight bits",
     )
     parser.add_argument(
         "--cache-dtype",
@@ -398,7 +398,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "compile": ("write C, header, libraries and weights for programs without Python", _add_compile),
     "run": ("run a program on arrays from files", _add_run),
     "inspect": ("read any stage between graph and machine code", _add_inspect),
-    "bench": ("time every kernel, beside what this machine can do", _add_bench),
+    "bench": ("time every kernel, with the machine's peak for comparison", _add_bench),
     "doctor": ("say what was found on this machine, what is missing, how to get it", _add_doctor),
     "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),
     "generate": ("continue a text with a language model from a GGUF file", _add_generate),

@@ -88,7 +88,7 @@ def node_flops(node: Node, binding: Binding) -> int:
 
 @flop_rules(ops.conv)
 def conv_flops(node: Node, binding: Binding) -> int:
-    """Every element of the result meets a window of one group's channels."""
+    """Every element of the result reads a window of one group's channels."""
     window = evaluate(product(node.operands[1].shape[1:]), binding)
     return 2 * window * _elements(node.result.type, binding)
 

@@ -241,7 +241,7 @@ class ThunkCalls:
         return self.k.address(block, offset, prim=buffer.prim, writable=buffer.writable)
 
     def _locate(self, ref: BufferRef) -> tuple[Buffer, E]:
-        """Return the block of `ref`, and where it lies at the current steps of the loops around."""
+        """Return the block of `ref` and its offset at the current steps of the enclosing loops."""
         block, start = self.place(ref.offset)
         name = f"{block.name} {ref.label}" if ref.label else ""
         total = E(Const(start, ValueType(Prim.I64), name))

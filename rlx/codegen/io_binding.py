@@ -3,7 +3,7 @@
     <name>_run_at(arena, moves)
 
 The plan gives every input and output a place in the arena. `moves` tells, per region, how many
-bytes further it really lies: 0 for the place in the plan, else the distance from there to the
+bytes further it really is: 0 for the place in the plan, else the distance from there to the
 caller's array. So large arrays are not copied, and the arena's layout stays what the plan says.
 A donated leaf and the output that replaces it are one region.
 """
@@ -30,9 +30,9 @@ _MOST_REGIONS = 256
 
 
 def bindable_regions(plan: MemoryPlan) -> tuple[Region, ...]:
-    """Return what may lie elsewhere than planned: large inputs and outputs, and donated leaves.
+    """Return what may have other addresses: large inputs and outputs, and donated leaves.
 
-    Whatever else the plan puts into such a region must lie inside it as a whole: then it moves
+    Whatever else the plan puts into such a region must be inside it as a whole: then it moves
     along. Everything stays in graphs with symbolic extents or control flow.
     """
     graph = plan.graph
@@ -109,8 +109,8 @@ def with_io_binding(
     at.invoke(body, [target], read_moves(at, declare_moves(at), regions))
     entries = [entry for entry in module.entries if entry.name != run.name]
     made = (
-        run.build([f"{schedule.name}: inputs and outputs lie in the arena."]),
-        at.build([f"{schedule.name}: inputs and outputs lie where the caller has them."]),
+        run.build([f"{schedule.name}: inputs and outputs are in the arena."]),
+        at.build([f"{schedule.name}: inputs and outputs are in the caller's memory."]),
     )
     return replace(module, kernels=(*module.kernels, body), entries=(*entries, *made))
 

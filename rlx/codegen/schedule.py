@@ -2,7 +2,7 @@
 
 A thunk names its kind and parameters; `codegen.kernels` knows how to build the kernel of each
 kind. Thunks with equal `kernel_key` share one kernel. Control flow is a structured thunk with
-sub-schedules whose buffers lie in the same arena.
+sub-schedules whose buffers are in the same arena.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Phase(enum.Enum):
 class Advance:
     """What an address gains per step of the enclosing loop at `depth`, which has `steps` steps.
 
-    Rows lie side by side at the extents of a run, not at their bounds: `stride` may be symbolic.
+    Rows are contiguous at the extents of a run, not at their bounds: `stride` may be symbolic.
     """
 
     depth: int
@@ -54,7 +54,7 @@ class BufferRef:
 
     @property
     def stop(self) -> int:
-        """The first byte behind all that the reference may touch."""
+        """The first byte after all that the reference may touch."""
         moved = sum(upper(a.stride) * max(a.steps - 1, 0) for a in self.advances)
         return self.offset + moved + self.type.bytes
 
@@ -99,7 +99,7 @@ class Thunk:
     lowering: Lowering | None = None
     known: tuple[tuple[int, Const], ...] = ()
     number: int | None = field(default=None, compare=False)
-    """The node's among all of the program (`ir.numbering`); its index where nobody gave one."""
+    """The node's among all of the program (`ir.numbering`); its index where none was given."""
     opened: OpenExtents | None = None
 
     @property
@@ -153,7 +153,7 @@ class LoopThunk:
     """`scan` and `while`: a body run repeatedly in this arena.
 
     A scan has `steps`, and references inside advance with the step at `depth`. A while
-    evaluates `condition`, whose result lies at `predicate`, before every trip, makes at most
+    evaluates `condition`, whose result is at `predicate`, before every trip, makes at most
     `steps` trips if that is not None, and counts them at `trips`.
     """
 
@@ -173,7 +173,7 @@ class LoopThunk:
 class BranchThunk:
     """`switch`: exactly one of `branches`, picked by the integer or bool at `selector`.
 
-    What lies below 0 picks the first, what lies above the last one.
+    Selectors below 0 pick the first, those above the last one.
     """
 
     node: Node = field(compare=False)

@@ -19,7 +19,7 @@ def format_schedule(
 ) -> str:
     """Return the calls of both phases: kernel, operands -> results with offsets, node.
 
-    `kernels` gives each call its kernel's name; without, its kind stands there.
+    `kernels` gives each call its kernel's name; without, its kind is printed.
     """
     kernels = kernels or {}
     lines = [f"schedule {schedule.name}, arena {schedule.arena_bytes} bytes"]

@@ -1,4 +1,4 @@
-"""The verifier of schedules: every buffer lies inside the arena, aligned, and apart from others.
+"""The verifier of schedules: every buffer is inside of the arena, aligned, and disjoint.
 
 A fault is ours, not the user's: lowering or the plan is wrong.
 """
@@ -34,7 +34,7 @@ def schedule_faults(schedule: Schedule) -> list[str]:
     phases = [thunk.phase for thunk in schedule.thunks]
     faults = []
     if phases != sorted(phases, key=list(Phase).index):
-        faults.append("a thunk of `setup` stands behind one of `run`")
+        faults.append("a thunk of `setup` comes after one of `run`")
     for thunk in schedule.thunks:
         faults.extend(_faults(thunk, schedule.arena_bytes, thunk.phase))
     return faults

@@ -4,7 +4,7 @@
 
 Params that `setup` alone reads are packed weights, as a rule: what it makes of them is as large
 again, and a copy of them in the arena would be written to be read once. `moves` tells, per param of
-`Image.passing`, how many bytes further it really lies than planned, as in `codegen.io_binding`.
+`Image.passing`, how many bytes further it really is than planned, as in `codegen.io_binding`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One compiled step on many ranks: MPI's from Python or C, or threads that stand for them.
+"""One compiled step on many ranks: MPI's from Python or C, or threads that simulate them.
 
     rlx.distributed.initialize()                                   # under mpirun -n 4
     mesh = rlx.distributed.Mesh({"data": 4})

@@ -21,7 +21,7 @@ from rlx.tracing.traced_function import unique_names
 def save(path: str | Path, tree: Any) -> None:
     """Write whole arrays to a `safetensors` file, from rank 0; all ranks must call it.
 
-    The file is complete or not there: it is written beside its place, and then moved.
+    The file is complete or not there: it is written to a temporary name, and then renamed.
     """
     _require_safetensors()
     world = current_world()

@@ -51,11 +51,11 @@ class Mesh:
 
     @property
     def extents(self) -> tuple[tuple[str, int], ...]:
-        """Names and sizes in their order, which say where each rank stands."""
+        """Names and sizes in their order, which give the coordinates of each rank."""
         return tuple((axis.name, axis.size) for axis in self.axes.values())
 
     def rank_axes(self) -> tuple[RankAxis, ...]:
-        """Return where ranks stand along each axis."""
+        """Return the coordinates of ranks along each axis."""
         return row_major_axes(dict(self.extents))
 
     def axis(self, name: str) -> MeshAxis:

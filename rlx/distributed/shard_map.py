@@ -31,7 +31,7 @@ _COMPARED = "programs are compared"
 
 
 def _behind_communicators(fun: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of `fun` behind one more argument, for the names of inputs."""
+    """Return the signature of `fun` after one more argument, for the names of inputs."""
     first = inspect.Parameter("communicator", inspect.Parameter.POSITIONAL_ONLY)
     kept = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     own = inspect.signature(fun).parameters.values()

@@ -22,7 +22,7 @@ _handles = itertools.count(-1, -1)
 
 
 class _FailedError(CommunicationError):
-    """A rank waits for one that has failed: what that one raised is told in its place."""
+    """A rank waits for one that has failed: the error of that one is raised instead."""
 
 
 class _Ranks:
@@ -96,7 +96,7 @@ class _Meeting:
         return [member for member, count in counts if count <= number]
 
     def _forget(self) -> None:
-        """Drop what nobody can ask for: members are at most one exchange apart."""
+        """Drop what cannot be requested again: members are at most one exchange apart."""
         oldest = min(self._counts) - 2
         for given in self._given:
             given.pop(oldest, None)

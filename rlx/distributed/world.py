@@ -29,18 +29,18 @@ class Connection(Protocol):
         """Compiled code reaches the ranks; where it does not, programs are interpreted."""
 
     def split(self, extents: Sequence[int]) -> list[tuple[int, Group]]:
-        """Return a communicator, and what it stands for, along each axis of a grid of ranks."""
+        """Return a communicator, and its group, along each axis of a grid of ranks."""
 
     def gather(self, x: Any, what: str, /, reason: str = "") -> list[Any]:
         """Return the `x` of all ranks, in their order; all must call it, for the same purpose.
 
-        `reason` is told as well where a rank never comes to it.
+        `reason` is in the error where a rank never reaches it.
         """
 
     def run(self, program: Hashable, call: Callable[[], Any], *, exchanges: bool) -> Any:
         """Return what `call` does, which all ranks run; an error of one ends all of them.
 
-        Unless nothing is exchanged, when nobody waits for anybody.
+        Unless nothing is exchanged: then no rank waits.
         """
 
     @property

@@ -27,7 +27,7 @@ _MOST_FACTORS = 64
 
 
 class AttributeParser:
-    """Parses what stands for values: in a node's types, its braces, and `constant`."""
+    """Parses values in a node's types, its braces, and `constant`."""
 
     def __init__(self, stream: TokenStream, raw: bytes | memoryview) -> None:
         self.stream = stream
@@ -155,7 +155,7 @@ class AttributeParser:
         lying = type.with_layout(self.record(LAYOUTS[token.text]))
         self.stream.expect("}")
         try:
-            lying.bytes  # noqa: B018 (raises where the shape does not lie so)
+            lying.bytes  # noqa: B018 (raises where the strides do not fit)
         except (RlxError, TypeError) as error:
             raise self.stream.error(f"{token.text}: {error}", token.offset) from error
         return lying

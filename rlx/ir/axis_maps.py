@@ -69,7 +69,7 @@ def _same_axes(position: Position, source: Shape, result: Shape) -> Iterator[tup
 
 
 def _reshaped_axes(source: Shape, result: Shape) -> list[tuple[int, int]]:
-    """Return the axes that a reshape keeps: as many elements lie before them on both sides."""
+    """Return the axes that a reshape keeps: as many elements precede them on both sides."""
     known = {
         (product(result[:axis]), extent): axis for axis, extent in enumerate(result) if extent != 1
     }

@@ -1,4 +1,4 @@
-"""Block types whose codes stand for levels of a table: unequal ones, floats, or three values.
+"""Block types whose codes index levels of a table: unequal ones, floats, or three values.
 
 iq4_nl  iq4_xs  mxfp4  nvfp4  tq1_0  tq2_0
 """
@@ -62,7 +62,7 @@ def _mxfp4(block: Block, place: Number) -> Sequence[Number]:
 
 
 def _nvfp4_scales(block: Block) -> Scales:
-    """Unsigned floats of eight bits (E4M3), halved for the doubled floats; 127 stands for 0."""
+    """Unsigned floats of eight bits (E4M3), halved for the doubled floats; 127 encodes 0."""
 
     def scale(part: int) -> Number:
         byte = block.byte(part)

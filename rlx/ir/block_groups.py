@@ -207,7 +207,7 @@ declare_block(
 
 
 def _iq1_m_scales(block: Block) -> Scales:
-    """The f16 lies in the top four bits of four words."""
+    """The f16 is stored in the top four bits of four words."""
     pairs = [_pair(block, 48 + 2 * part) for part in range(4)]
     bits = pairs[0] >> 12
     for part in range(1, 4):

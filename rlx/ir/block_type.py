@@ -20,7 +20,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import DTypeError
 
 Number: TypeAlias = Any
-"""An integer or float of whoever evaluates a formula: an array, or an expression of a kernel."""
+"""A number in a formula: an array, or an expression of a kernel."""
 
 
 class Block(Protocol):
@@ -78,7 +78,7 @@ class BlockType:
     codes: Callable[..., Sequence[Number]]
     """The integers at place `place` of every run."""
     halves: tuple[int, ...]
-    """Where f16 fields lie; types with scales of another kind have none."""
+    """Byte offsets of f16 fields; types with other scales have none."""
     codebook: str | None = None
     """The book that groups of codes are looked up in."""
     lookups: Callable[[Block], Lookups] | None = None
@@ -122,7 +122,7 @@ BLOCK_TYPES: dict[str, BlockType] = {}
 
 
 BLOCK_FAMILIES: dict[str, Callable[[int], BlockType]] = {}
-"""Block types of any size, `int8/32`, by what stands before the slash. Read-only after import."""
+"""Block types of any size, `int8/32`, by the name before the slash. Read-only after import."""
 
 SCALED_BLOCKS = -1
 """The number of block types that no file has."""

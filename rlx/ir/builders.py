@@ -1139,7 +1139,7 @@ class Builders(Generic[Value]):
         return self._one(OPS["sort_keys"], (x,), indexed=indexed)
 
     def sorted_values(self, keys: Operand[Value], x: Operand[Value]) -> Value:
-        """Turn sorted keys, without indices, into the elements of `x` that they stand for."""
+        """Turn sorted keys, without indices, into the elements of `x` that they encode."""
         return self._one(OPS["sorted_values"], (keys, x))
 
     def topk(self, x: Operand[Value], *, k: int) -> tuple[Value, Value]:
@@ -1374,7 +1374,7 @@ class Builders(Generic[Value]):
         scheme: str,
         rows: int,
     ) -> Value:
-        """Decode weights with scales beside them to f32 `[rows, N]`."""
+        """Decode weights with separate scales to f32 `[rows, N]`."""
         return self._one(
             OPS["decode_weights"], (codes, scale, zero_point), scheme=scheme, rows=rows
         )
@@ -1491,7 +1491,7 @@ class Builders(Generic[Value]):
         *,
         scheme: str,
     ) -> Value:
-        """`x @ W` for x f32 `[..., K]` and W `[K, N]` as codes with scales beside them."""
+        """`x @ W` for x f32 `[..., K]` and W `[K, N]` as codes with separate scales."""
         return self._one(OPS["scaled_dequant_matmul"], (x, codes, scale, zero_point), scheme=scheme)
 
     def max_pool(
@@ -1660,7 +1660,7 @@ class Builders(Generic[Value]):
         )
 
     def bytes_as_words(self, x: Operand[Value]) -> Value:
-        """Four neighbors along the last axis as one word, where they lie: i8 as i32, u8 as u32."""
+        """Four neighbors along the last axis as one word, without a copy: i8 as i32, u8 as u32."""
         return self._one(OPS["bytes_as_words"], (x,))
 
     def conv_bytes(

@@ -1,9 +1,9 @@
-"""Params that bodies read: each becomes one more operand, behind the user's.
+"""Params that bodies read: each becomes one more operand, after the user's.
 
     body.set_outputs([c * body.param("w", (3,))])
     graph.scan(c, body=body, ...)          # c and graph.param("w") are its operands
 
-A param of a body stands for that of the same name in the graph around, which is declared there
+A param of a body is that of the same name in the enclosing graph, which is declared there
 if need be. They come in the order in which the bodies read them, and are differentiated like
 any operand.
 """
@@ -25,9 +25,9 @@ class Captures:
     bodies: tuple[str, ...]
     """The attributes that hold the bodies, which all take the same operands."""
     place: Callable[[dict[str, Any], int], int] = lambda _, inputs: inputs
-    """Where the new inputs stand, from the attributes and the number of a body's inputs."""
+    """Position of the new inputs, from the attributes and the number of a body's inputs."""
     leading: int = 0
-    """How many operands of the op stand before those of the bodies."""
+    """How many operands of the op precede those of the bodies."""
     count: str | None = None
     """The attribute that grows by the number of the new operands."""
     unless: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def _params_of(bodies: Sequence[Graph]) -> list[Value]:
 
 
 def _without_params(body: Graph, params: Sequence[Value], place: int) -> Graph:
-    """Return the body with inputs in place of `params`, behind its first `place` inputs."""
+    """Return the body with inputs in place of `params`, after its first `place` inputs."""
     closed = type(body)(body.name)
     value_map: dict[Value, Value] = {}
     taken = {str(value.node.name) for value in body.inputs}
@@ -94,7 +94,7 @@ def _without_params(body: Graph, params: Sequence[Value], place: int) -> Graph:
 
 
 def _bind(param: Node, named: dict[str, Value], value_map: dict[Value, Value]) -> None:
-    """Let the input of a param's name stand for it; what nobody reads has none."""
+    """Replace params by the inputs of their names; unread params have none."""
     found = named.get(str(param.name))
     if found is not None:
         _require_same(str(param.name), found, param.result)

@@ -32,7 +32,7 @@ def composite(
 ) -> Declaration[Value]:
     """Declare an op by its formula: a function of `Value`s and keyword attributes.
 
-    With `attributes`, the function takes such a record behind its operands.
+    With `attributes`, the function takes such a record after its operands.
     """
 
     def declare(given: Callable[..., Any]) -> Any:

@@ -87,7 +87,7 @@ def op(
 ) -> Declaration[TensorType]:
     """Declare an op from its type-inference function (see the module docstring).
 
-    With `attributes`, the function takes such a record behind its operands.
+    With `attributes`, the function takes such a record after its operands.
     """
 
     def declare(infer: Callable[..., Any]) -> Any:
@@ -106,7 +106,7 @@ def op(
 
 
 def takes(record: type[Attrs]) -> Callable[[Callable[..., Returned]], Callable[..., Returned]]:
-    """Give a rule the attributes that `record` has as one, behind its positional arguments.
+    """Give a rule the attributes that `record` has as one, after its positional arguments.
 
     What else it is given by name, such as a lowering record, it is given still.
     """
@@ -181,7 +181,7 @@ def declare_op(
     """Make an `OpDef` and enter it into `OPS`; names are unique.
 
     Operands, attributes and the number of results are read off `signature_of` (default: `infer`).
-    With `attributes`, `infer` takes such a record behind its operands.
+    With `attributes`, `infer` takes such a record after its operands.
     """
     if OPS.is_declared(name):
         raise InternalError(f"op {name} is declared twice")

@@ -164,7 +164,7 @@ _AMBIGUOUS = frozenset(_CODES) & frozenset(d.value for d in DType)
 
 
 def as_array_dtype(spec: Any) -> DType:
-    """Return the dtype that a name of rlx's (`f32`) or a code of NumPy's (`f4`) stands for.
+    """Return the dtype of a name of rlx's (`f32`) or a code of NumPy's (`f4`).
 
     `i8` and `u8` are refused: they would have eight bits in the one and eight bytes in the other.
     """

@@ -61,13 +61,13 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(eq=False)
 class Target:
-    """A name and what it stands for now: a Python callable, or the address of a C function."""
+    """A name and its current target: a Python callable, or the address of a C function."""
 
     name: str
     function: HostFunction | None
     address: int = 0
     watchers: list[Callable[[], None]] = field(default_factory=list)
-    """What is told when another function takes the name."""
+    """What is notified when the name is registered for another function."""
     arrays: dict[str, int] = field(default_factory=dict)
     """How many operands and results it has under each symbol; VARIOUS if calls differ."""
 
@@ -108,7 +108,7 @@ class Target:
 
 
 class Callback(str):
-    """The name of a target that nobody registered, and the target, which lives as long."""
+    """The name of an unregistered target, and the target, which lives as long."""
 
     target: Target
 
@@ -136,7 +136,7 @@ _numbers = itertools.count()
 
 
 def register_target(name: str, target: HostFunction | int) -> None:
-    """Let `name` stand for a Python callable, or for the C function at an address."""
+    """Register a Python callable, or the C function at an address, as `name`."""
     function = target if callable(target) else None
     if function is None and not _IDENTIFIER.fullmatch(name):
         raise GraphError(
@@ -164,7 +164,7 @@ def callback(function: HostFunction, title: str) -> Callback:
 
 
 def find_target(name: str) -> Target:
-    """Return what a name stands for, or raise a GraphError."""
+    """Return the target of a name, or raise a GraphError."""
     if isinstance(name, Callback):
         return name.target
     kept = _CALLBACKS.get(name)

@@ -85,7 +85,7 @@ def _is_extension(dtype: np.dtype[Any]) -> bool:
 
 
 def _first_difference(items: Any) -> str | None:
-    """Return which lists beside each other differ in length; None if none do."""
+    """Return which sibling lists differ in length; None if none do."""
     if not isinstance(items, (list, tuple)):
         return None
     counts = [len(item) if isinstance(item, (list, tuple)) else None for item in items]

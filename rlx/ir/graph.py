@@ -73,7 +73,7 @@ class Node:
 
     @property
     def title(self) -> str:
-        """The op, behind what the user wrote for it where that is known: for messages."""
+        """The op, after the user's spelling of it where that is recorded: for messages."""
         return self.op.name if self.scope is None else f"{self.scope}: {self.op.name}"
 
     @property
@@ -88,7 +88,7 @@ class Node:
 class Value:
     """One result of a node. Operators append nodes to the value's graph.
 
-    Python numbers adapt to the value's dtype; two values of different dtypes meet in
+    Python numbers adapt to the value's dtype; two values of different dtypes promote in
     `promote(left, right)`.
     """
 
@@ -370,7 +370,7 @@ class Graph(builders.Builders[Value]):
     def keep(self, nodes: Sequence[Node], like: Mapping[Node, Node]) -> None:
         """Drop all nodes but `nodes`; `like` lends its name, source line and scope to some.
 
-        For whoever builds a graph that nothing else has seen yet: nodes are frozen from then on.
+        Only for builders of a graph that is not shared yet: nodes are frozen from then on.
         """
         for index, node in enumerate(nodes):
             change = functools.partial(object.__setattr__, node)

@@ -78,7 +78,7 @@ class Interval:
     stop: Extent
 
     def holds(self, other: Interval) -> bool:
-        """True if `other` surely lies within, for all values of symbols."""
+        """True if `other` is contained for all values of symbols."""
         return is_at_most(self.start, other.start) and is_at_most(other.stop, self.stop)
 
     def misses(self, other: Interval) -> bool:
@@ -139,7 +139,7 @@ def is_aligned(node: Node) -> bool:
     """True if each result element reads the operands at its own (broadcast) index only."""
     is_elementwise = node.op.has(Trait.ELEMENTWISE)
     if len(node.operands) > 1 and not is_elementwise:
-        return False  # each is read for a part of the result; told without making their map
+        return False  # each is read for a part of the result; decided without making their map
     if node.op not in maps and not is_elementwise:
         return False
     shapes = tuple(operand.shape for operand in node.operands)

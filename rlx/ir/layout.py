@@ -1,7 +1,7 @@
-"""Layouts: where the elements of a tensor lie, if not row by row.
+"""Layouts: the order of a tensor's elements in memory, if not row-major.
 
 A layout is part of a tensor's type: `f32[384, 10]{panels(width = 32)}` has the shape and the
-elements of `f32[384, 10]`, which lie in memory otherwise. Only ops that say so read such a
+elements of `f32[384, 10]`, which are stored in another order. Only ops that say so read such a
 tensor (`@lowered_by(..., layouts=...)`); the reference interpreter computes with its elements.
 """
 
@@ -28,10 +28,10 @@ class Panels:
     width: int
 
     def stored_shape(self, shape: Shape) -> Shape:
-        """Return the row-major shape of what lies in memory."""
+        """Return the row-major shape of the stored elements."""
         if len(shape) < 2 or self.width < 1:
             raise ShapeError(
-                f"shape {format_shape(shape)} does not lie in {self}: {_MATRIX}",
+                f"shape {format_shape(shape)} has no layout {self}: {_MATRIX}",
                 remedy="reshape to a matrix or give another layout",
             )
         return (*shape[:-2], panels_of(shape[-1], self.width), shape[-2], self.width)
@@ -60,12 +60,12 @@ class ChannelPanels:
     groups: int = 1
 
     def stored_shape(self, shape: Shape) -> Shape:
-        """Return the row-major shape of what lies in memory."""
+        """Return the row-major shape of the stored elements."""
         outputs = shape[0] if shape else None
         known = isinstance(outputs, int) and self.groups >= 1 and outputs % self.groups == 0
         if len(shape) < 2 or not known or self.width < 1:
             raise ShapeError(
-                f"shape {format_shape(shape)} does not lie in {self}: {_CHANNELS}",
+                f"shape {format_shape(shape)} has no layout {self}: {_CHANNELS}",
                 remedy="reshape or give another layout",
             )
         assert isinstance(outputs, int)

@@ -20,7 +20,7 @@ QUIET_NAN = {
     for dtype in DType
     if dtype.is_float
 }
-"""The bits that a plain `nan` stands for."""
+"""The bits of a plain `nan`."""
 
 
 def float_text(number: float) -> str:

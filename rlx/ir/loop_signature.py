@@ -54,7 +54,7 @@ class LoopSignature:
 
     @property
     def first_row(self) -> int:
-        """The position of the first row among operands: behind carries and consts."""
+        """The position of the first row among operands: after carries and consts."""
         return self.num_carries + self.num_consts
 
     @property

@@ -1,14 +1,14 @@
-"""Lowering records: how a node is computed, beside the op, which alone says what.
+"""Lowering records: how a node is computed; the op alone says what.
 
     %3: f32[8, 384] = matmul %0, %1 lowering = tile(rows = 8, columns = 32, lanes = 16)
 
 A pass attaches a record where it has chosen among kernels; code generation looks kernels up by
 op and kind of record. A record never changes what a node means: the reference interpreter,
-derivatives and batching do not look at it, and whoever builds another node in place of one
-leaves it behind. Only a copy, over operands of equal types and with equal attributes, keeps it.
+derivatives and batching do not look at it, and a pass that replaces a node
+drops it. Only a copy, over operands of equal types and with equal attributes, keeps it.
 
 A kind of record is a frozen dataclass, declared with `@record`. Which ops take it, and what must
-hold, is registered beside the op:
+hold, is registered with the op:
 
     @lowered_by(matmul, Tile)
     def matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None: ...
@@ -69,7 +69,7 @@ def lowered_by(
 
     The decorated function raises an RlxError for a record that does not fit: it takes the record
     and the operands' types, and the attributes as keywords. `layouts` lists the operands that may
-    lie otherwise than row by row.
+    have another layout than row-major.
     """
 
     def register(check: Check) -> Check:
@@ -101,7 +101,7 @@ def check_lowering(
 
 
 def reads_layout(definition: OpDef, lowering: Lowering | None, position: int) -> bool:
-    """True if a node may read an operand that lies otherwise than row by row."""
+    """True if a node may read an operand with this layout."""
     if lowering is None:
         return definition.holds_bodies
     return definition.holds_bodies or position in _LAYOUTS[definition.name, type(lowering)]
@@ -152,7 +152,7 @@ class Streamed(Lowering):
 @record
 @dataclass(frozen=True, slots=True)
 class Direct(Lowering):
-    """A convolution in register tiles that read the input where it lies.
+    """A convolution in register tiles that read the input without a copy.
 
     A tile is `high` by `wide` positions by `columns` output channels, in vectors of `lanes`.
     """
@@ -223,7 +223,7 @@ class Picked(Lowering):
 @record
 @dataclass(frozen=True, slots=True)
 class OneKernel(Lowering):
-    """A loop and its bodies in one kernel, carries in registers or in small arrays beside it.
+    """A loop and its bodies in one kernel, carries in registers or in small local arrays.
 
     The bodies belong to code generation: no pass touches them again.
     """

@@ -27,7 +27,7 @@ _EMBEDDED = (int, float, complex, np.ndarray, np.generic)
 
 
 INFERENCE_FAULTS = (RlxError, ArithmeticError, LookupError, TypeError, ValueError)
-"""What type inference may raise when it meets attribute values that nobody meant."""
+"""What type inference may raise at invalid attribute values."""
 
 
 class Trait(enum.Enum):
@@ -37,7 +37,7 @@ class Trait(enum.Enum):
     """
 
     ELEMENTWISE = "each result element depends on the operands' elements at the same index"
-    PROMOTES = "operands of different dtypes meet in `promote(...)` when building"
+    PROMOTES = "operands of different dtypes are promoted by `promote(...)` when building"
     COMMUTATIVE = "the two operands may be swapped"
     LINEAR = "linear in all operands jointly"
     BILINEAR = "linear in each of the two operands"
@@ -56,7 +56,7 @@ class Trait(enum.Enum):
     MAY_FAULT = "may end the run: an index out of range, a singular matrix"
     EPILOGUE = "its kernel computes what follows on each element before it is stored"
     PROLOGUE = "its kernel computes what comes before operand 0 as it reads it"
-    READS_SLICES = "its kernel reads slices of larger arrays where they lie"
+    READS_SLICES = "its kernel reads slices of larger arrays in place"
     STORES_ONCE = "its kernel stores each element once, when it is final"
     CHEAP = "an element takes an instruction or two"
     MODERATE = "an element takes some instructions, and no longer than a load"
@@ -69,8 +69,8 @@ class Trait(enum.Enum):
     NAMED = "gets its value from outside, by its name"
     IMPURE = "two equal nodes need not have equal values"
     FOREIGN = "calls a function from outside of the program: at run time, and not before"
-    EFFECT = "does more than give results: it runs once, in order, whoever reads them"
-    LAYOUT = "changes where elements lie, for a kernel; transforms see its formula instead"
+    EFFECT = "does more than give results: it runs once, in order, even if they are unread"
+    LAYOUT = "changes the layout of elements, for a kernel; transforms see its formula instead"
     FUSED = "made by a pass for speed; transforms see its body instead"
 
     __hash__ = object.__hash__  # of the one object that each is: Enum's own is Python code

@@ -1,4 +1,4 @@
-"""Where ranks stand: the axes of a mesh, by the numbers of the ranks along them."""
+"""Coordinates of ranks: the axes of a mesh, by the numbers of the ranks along them."""
 
 from __future__ import annotations
 

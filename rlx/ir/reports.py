@@ -17,7 +17,7 @@ from rlx.errors import CheckError, GraphError, Source
 
 @dataclass(frozen=True)
 class Report(ABC):
-    """Which error a check is, and where it stands in the user's program."""
+    """The error of a check, and its line in the user's program."""
 
     error: type[CheckError]
     source: Source | None = field(default=None, kw_only=True)

@@ -7,7 +7,7 @@
     ...
 
 The text form is that of `rlx.ir.printer` with source lines; long literals refer to the data
-by offset. Data starts, and every constant in it lies, at a multiple of 64 bytes; equal
+by offset. Data starts, and every constant in it, at a multiple of 64 bytes; equal
 constants are stored once. Nothing in a file is executed, and any damage is a FormatError.
 """
 
@@ -72,7 +72,7 @@ def fingerprint(graph: Graph) -> str:
 
 
 class _Data:
-    """The constants of a file, in the order in which the printer meets them."""
+    """The constants of a file, in the order of the printer."""
 
     def __init__(self) -> None:
         self.content = bytearray()

@@ -356,7 +356,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
                 listed = " and ".join(format_shape(shape) for shape in shapes)
                 raise ShapeError(
                     f"shapes {listed} do not broadcast: "
-                    f"extents {result[axis]} and {extent} meet on axis {axis - rank}",
+                    f"extents {result[axis]} and {extent} differ on axis {axis - rank}",
                     remedy="make the extents equal, or insert an axis of extent 1 with x[:, None]",
                 )
     return tuple(result)

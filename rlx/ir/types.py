@@ -1,4 +1,4 @@
-"""The type of a tensor: its dtype, its shape, and where its elements lie."""
+"""The type of a tensor: its dtype, its shape, and its layout."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TensorType:
 
     @property
     def stored_shape(self) -> Shape:
-        """The row-major shape of what lies in memory."""
+        """The row-major shape of the stored elements."""
         return self.shape if self.layout is None else self.layout.stored_shape(self.shape)
 
     @property

@@ -167,10 +167,10 @@ def _type_faults(node: Node) -> Iterator[str]:
 
 def _layout_faults(node: Node) -> Iterator[str]:
     for position, operand in enumerate(node.operands):
-        lies = operand.type.layout
-        if lies is not None and not reads_layout(node.op, node.lowering, position):
+        layout = operand.type.layout
+        if layout is not None and not reads_layout(node.op, node.lowering, position):
             yield (
-                f"operand {position} ({operand.label}) lies in {lies}, which {node.op.name} "
+                f"operand {position} ({operand.label}) has layout {layout}, which {node.op.name} "
                 "does not read as it is lowered"
             )
 
@@ -184,8 +184,8 @@ def _output_faults(graph: Graph, leaves: dict[str, Node]) -> Iterator[Fault]:
         for fault in _value_faults(graph, output):
             yield Fault(graph, None, f"output {position} ({output.label}) {fault}")
         if output.type.layout is not None:
-            lies = f"output {position} ({output.label}) lies in {output.type.layout}"
-            yield Fault(graph, None, lies)
+            text = f"output {position} ({output.label}) has the layout {output.type.layout}"
+            yield Fault(graph, None, text)
     replaced: dict[int, str] = {}
     for name, position in graph.donations.items():
         message = _donation_fault(graph, leaves.get(name), position)

@@ -1,6 +1,6 @@
 """JAX's names for rlx: `import rlx.jax as jax`, `import rlx.jax.numpy as jnp`.
 
-Thin re-exports in JAX's places; what differs is told in `docs/jax.md`. `python -m rlx.jax
+Thin re-exports in JAX's places; `docs/jax.md` lists what differs. `python -m rlx.jax
 program.py` runs a program whose imports of `jax` are answered by these modules.
 """
 

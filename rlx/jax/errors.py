@@ -1,4 +1,4 @@
-"""`jax.errors`: the errors of rlx that JAX's names stand for."""
+"""`jax.errors`: the errors of rlx under JAX's names."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _weights(
         weights = rnp.maximum(0.0, ends)
     else:
         weights = _FILTERS[method](rnp.abs(apart) / width)
-    if edges:  # what lies beyond counts as the element at the edge
+    if edges:  # what is beyond counts as the element at the edge
         nearest = np.clip(np.arange(-beyond, extent + beyond), 0, extent - 1)
         weights = rnp.asarray(np.eye(extent)[nearest].T, weights.dtype) @ weights
     total = rnp.sum(weights, 0, keepdims=True)

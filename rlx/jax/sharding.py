@@ -85,7 +85,7 @@ def _require_one(shape: Sequence[int]) -> None:
 
 @dataclass(frozen=True)
 class Sharding:
-    """Where an array lies: on the one device."""
+    """Placement of an array: on the one device."""
 
     @property
     def device_set(self) -> set[Device]:
@@ -134,7 +134,7 @@ use_mesh = set_mesh
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """`x`, which lies where everything does."""
+    """`x`: there is one device."""
     del shardings
     return x
 

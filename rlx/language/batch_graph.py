@@ -1,6 +1,6 @@
 """The graphs of a batch of sequences, each of its own length.
 
-Keys and values of all sequences lie in one param for each layer, `[size * context, width]`: those
+Keys and values of all sequences are in one param for each layer, `[size * context, width]`: those
 of a sequence, in its slot, below each other. A step takes a token of every sequence; weights are
 read once for all of them, and each attends to its own tokens, as many as there are. A prompt is
 that of one sequence: its slot is given by the call. Numbers come as inputs and not as constants,

@@ -26,7 +26,7 @@ _LARGEST = 3.4028234e38
 
 @dataclass(frozen=True, slots=True)
 class RopeScaling:
-    """How positions beyond the context that a model was first trained on are told apart."""
+    """How rotary frequencies extend beyond the context of the first training."""
 
     kind: str = "none"
     factor: float = 1.0

@@ -43,7 +43,7 @@ class Decoder:
     past: Extent
     context: int
     start: Value | None
-    """Where the tokens stand; None where nothing comes before them, or is remembered."""
+    """Positions of the tokens; None where no context precedes them."""
     cosines: Value
     sines: Value
     state: dict[Value, Value]
@@ -187,7 +187,7 @@ class Decoder:
         each = ops.expand(ops.reshape(x, shape=(rows, 1, hidden)), shape=(rows, used, hidden))
         each = ops.reshape(each, shape=(rows * used, hidden))
         order = None if rows == 1 else ops.argsort(chosen)
-        if order is not None:  # rows of an expert follow each other, and meet it together
+        if order is not None:  # rows of an expert are consecutive, and share its weights
             each, chosen = (ops.gather(given, order, axis=0) for given in (each, chosen))
         wide = self._expert_width
         gate = weights.experts(each, f"{name}.ffn_gate_exps.weight", chosen, wide)

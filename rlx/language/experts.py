@@ -60,7 +60,7 @@ class ExpertMonitor:
     ) -> None:
         self.num_experts = num_experts
         self._host: dict[int, Array] = {}
-        """The weights of a product, by its number, that lie elsewhere."""
+        """The weights of a product, by its number, that are stored elsewhere."""
         for layer, stacks in enumerate(host_weights):
             for matrix, stack in enumerate(stacks):
                 ordinal = layer * products_per_layer + matrix
@@ -115,14 +115,14 @@ class ExpertMonitor:
         return taken
 
     def is_resident(self, layer: int, expert: int) -> bool:
-        """True if an expert is resident in a layer; what nobody spoke of is."""
+        """True if an expert is resident in a layer; unlisted experts are."""
         mask = self._mask
         if self._masks is not None:
             mask = self._masks[layer] if layer < len(self._masks) else None
         return mask is None or bool(mask[expert])
 
     def _placed(self, graph: Graph, node: Node, image: Mapping[Value, Value]) -> Value:
-        """Return a product whose rows of experts that are not resident meet host weights."""
+        """Return a product whose rows of experts that are not resident use host weights."""
         ordinal, product = len(self._products) - 1, image[node.result]
         if ordinal not in self._host:
             return product

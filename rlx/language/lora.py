@@ -1,8 +1,8 @@
-"""Low-rank adapters (LoRA, Hu et al., 2021) beside the packed matrices of a decoder.
+"""Low-rank adapters (LoRA, Hu et al., 2021) of the packed matrices of a decoder.
 
     adapters = Adapters.first(file, Lora(rank=8), seed=0)
 
-A matrix `W` of `[N, K]` that an adapter stands beside gives `x @ W^T + scale * (x @ A) @ B`, for
+A matrix `W` of `[N, K]` with an adapter gives `x @ W^T + scale * (x @ A) @ B`, for
 `A[K, rank]` and `B[rank, N]`. `W` stays packed as it is, and only A and B learn.
 """
 
@@ -53,7 +53,7 @@ class Lora:
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """The matrices A and B beside those of a file, by name: `blk.0.attn_q.lora_a`."""
+    """The adapter matrices A and B of a file, by name: `blk.0.attn_q.lora_a`."""
 
     lora: Lora
     values: Mapping[str, Array]

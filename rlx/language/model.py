@@ -227,7 +227,7 @@ def load(
 ) -> LanguageModel:
     """Return the model of a GGUF file; its programs are compiled when they are first needed.
 
-    Decoded weights meet activations in f32 (`exact`), or in blocks of eight bits (`int8`): faster,
+    Weights multiply activations in f32 (`exact`), or in blocks of eight bits (`int8`): faster,
     where the machine multiplies bytes, and as exact as the weights of a file usually are.
     Keys and values are kept as `cache_dtype`, and computed with in f32: "f16" and "bf16" take
     half of the memory, and of the reading at long contexts. Unless it is given that is "f32" for

@@ -13,7 +13,7 @@ from rlx.language.lora import Adapters
 
 Array = NDArray[Any]
 Accuracy: TypeAlias = Literal["exact", "int8"]
-"""What packed matrices meet: activations in f32, or rounded to eight bits in blocks of 32."""
+"""Activations of packed matrices: in f32, or rounded to eight bits in blocks of 32."""
 CacheDType: TypeAlias = Literal["f32", "f16", "bf16"]
 """What keys and values are kept as."""
 
@@ -21,7 +21,7 @@ CacheDType: TypeAlias = Literal["f32", "f16", "bf16"]
 def param_value(
     file: GgufFile, config: DecoderConfig, adapters: Adapters | None, name: str
 ) -> Array:
-    """Return what a param holds: rows of blocks as they lie in the file, or decoded numbers.
+    """Return what a param holds: rows of blocks as stored in the file, or decoded numbers.
 
     Rows of q and k are in rope's order.
     """
@@ -34,7 +34,7 @@ def param_value(
 
 
 def rope_heads(config: DecoderConfig, name: str) -> int | None:
-    """Return the heads of a matrix whose rows lie otherwise than `rope` pairs them, else None."""
+    """Return the heads of a matrix whose rows are not in the order of `rope`, else None."""
     kinds = {"attn_q": config.heads, "attn_k": config.kv_heads}
     return kinds.get(name.rpartition(".")[2]) if config.interleaved_rope else None
 

@@ -35,7 +35,7 @@ _SINGLE_DIGITS = ("smollm", "default", "gpt-2")
 
 @dataclass(frozen=True, slots=True)
 class TextTokenizer:
-    """A tokenizer of the library `tokenizers`, with what the file says beside it."""
+    """A tokenizer of the library `tokenizers`, with the file's further settings."""
 
     library: Any
     tokens: Sequence[str]
@@ -215,7 +215,7 @@ def _sentence_piece(file: GgufFile, tokens: list[str]) -> Any:
 
 
 def _add_special(library: Any, file: GgufFile, tokens: list[str]) -> None:
-    """Declare the tokens that stand for no text."""
+    """Declare the tokens that are no text."""
     from tokenizers import AddedToken
 
     key = "tokenizer.ggml.token_type"

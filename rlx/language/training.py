@@ -1,4 +1,4 @@
-"""Training adapters beside packed weights: loss, gradients and update in one compiled step.
+"""Training adapters of packed weights: loss, gradients and update in one compiled step.
 
     training = FineTuning(file, Adapters.first(file), rows=64, optimizer=rlx.optim.adam(1e-3))
     loss = training.step(*training.padded(tokens, learn_from=12))

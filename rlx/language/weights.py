@@ -1,4 +1,4 @@
-"""The tensors of a GGUF file as params of a graph: packed where they are, rows as they lie."""
+"""The tensors of a GGUF file as params of a graph: packed where they are, rows as stored."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Weights:
             value = self.adapters.values[f"{name}.{part}"]
             if value.shape != shape:
                 raise FormatError(
-                    f"adapter {name}.{part} has shape {value.shape}; beside this model's matrix "
+                    f"adapter {name}.{part} has shape {value.shape}; for this model's matrix "
                     f"it is {shape}",
                     remedy="use adapters that were trained for this model",
                 )

@@ -185,8 +185,8 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
                 f"padding {(low, high, interior)} of axis {axis}, which has {extent} elements",
                 remedy="cut off no more elements than there are; interior is 0 or more",
             )
-        before, behind = np.maximum([low, high], 0)
-        places = np.concatenate([np.full(before, extent), spread, np.full(behind, extent)])
+        before, after = np.maximum([low, high], 0)
+        places = np.concatenate([np.full(before, extent), spread, np.full(after, extent)])
         places = places[-low if low < 0 else 0 : high if high < 0 else None]
         shape = tuple(1 if a == axis else e for a, e in enumerate(x.shape))
         filler = shaping.broadcast_to(convert(padding_value, x.value.dtype), shape)
@@ -196,7 +196,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
 
 @function
 def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = None) -> Any:
-    """The block from `start_indices` up to `limit_indices`, which lies inside."""
+    """The block from `start_indices` up to `limit_indices`, which is inside."""
     shape = shape_of(operand)
     steps = strides or (1,) * len(shape)
     require_per_axis(

@@ -89,7 +89,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 
 @function
 def select_n(which: Any, *cases: Any) -> Any:
-    """The case whose number stands in `which`; of two, the second where it is true."""
+    """The case whose number is in `which`; of two, the second where it is true."""
     if not cases or (len(cases) > 2 and element_type(which).dtype is DType.BOOL):
         raise InputError(
             f"{len(cases)} cases of which a {element_type(which).dtype} chooses",
@@ -109,7 +109,7 @@ def convert_element_type(x: Any, new_dtype: Any) -> Any:
 
 @function
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
-    """The bits of each element as another type; the parts of a wider one lie on a last axis."""
+    """The bits of each element as another type; the parts of a wider one are on a last axis."""
     x, to = as_tracer(operand), canonical(as_array_dtype(new_dtype))
     size = x.value.dtype.size
     if size == to.size:

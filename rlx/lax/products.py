@@ -57,7 +57,7 @@ def ragged_dot(
     lhs: Any, rhs: Any, group_sizes: Any, precision: Any = None,
     preferred_element_type: Any = None, group_offset: Any = None,
 ) -> Any:  # fmt: skip
-    """`lhs[i] @ rhs[group of row i]`: (m, k) by (g, k, n); rows behind all groups are zeros.
+    """`lhs[i] @ rhs[group of row i]`: (m, k) by (g, k, n); rows after all groups are zeros.
 
     The first `group_sizes[0]` rows are of group 0, and so on.
     """
@@ -99,9 +99,9 @@ def ragged_dot_general(
 ) -> Any:  # fmt: skip
     """Sum products over paired axes, apart for groups of positions along the ragged axis of `lhs`.
 
-    A group of a free axis meets its part of `rhs` along the group axis; one of a contracted axis
+    A group of a free axis has its part of `rhs` along the group axis; one of a contracted axis
     has a sum of its own, in front of the result. Sizes are `[g]`, or have the axes in front that
-    are batched, and then those of the ragged axis's kind that stand before it.
+    are batched, and then those of the ragged axis's kind that come before it.
 
     It is the product with a mask of the groups, as many times the work as there are groups;
     `ragged_dot` does the work once.

@@ -39,7 +39,7 @@ def conv(
 ) -> Any:
     """Slide the taps of `w` over `x`, without flipping them; `bias` is one number per channel.
 
-    With `"SAME"` an axis of L elements becomes `ceil(L / stride)`, the odd zero behind. `groups`
+    With `"SAME"` an axis of L elements becomes `ceil(L / stride)`, the odd zero last. `groups`
     equal to the number of channels is a depthwise convolution.
     """
     x, w = _channels_first(x, w, layout)

@@ -22,7 +22,7 @@ def max_pool(
     ceil_mode: bool = False,
     layout: str = "NCHW",
 ) -> Any:
-    """Largest element of each window; padding never wins. Windows lie side by side by default.
+    """Largest element of each window; padding never wins. Windows do not overlap by default.
 
     The gradient goes to the first of equal elements, as in JAX and PyTorch.
     """

@@ -13,7 +13,7 @@ from rlx.ir.ops.conv_geometry import per_axis
 PerAxis: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""
 Padding: TypeAlias = Literal["SAME", "VALID"] | int | Sequence[int | tuple[int, int]]
-"""`"SAME"`, `"VALID"`, or zeros before and behind: for all axes, for each, or in pairs."""
+"""`"SAME"`, `"VALID"`, or zeros before and after: for all axes, for each, or in pairs."""
 
 CHANNELS_FIRST = ("NCL", "NCHW", "NCDHW")
 CHANNELS_LAST = ("NLC", "NHWC", "NDHWC")
@@ -35,7 +35,7 @@ def channel_axis(layout: str) -> int:
 
 
 def spatial_axes(rank: int, layout: str) -> tuple[int, ...]:
-    """Return the axes between the examples and the channels, or behind both."""
+    """Return the axes between the examples and the channels, or after both."""
     last = channel_axis(layout) == -1
     if not 3 <= rank <= 5:
         raise ShapeError(

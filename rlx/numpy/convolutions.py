@@ -21,7 +21,7 @@ Pads = tuple[tuple[int, int], ...]
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where axes lie: batch, channels and space of images; outputs, inputs and space of taps."""
+    """Axes of images (batch, channels, space) and of taps (outputs, inputs, space)."""
 
     lhs_spec: Axes
     rhs_spec: Axes
@@ -101,7 +101,7 @@ def conv_general_dilated(
 
 
 def _batch_groups_as_features(x: Any, w: Any, count: int, feature_groups: int) -> Any:
-    """Move groups of the batch, each of which meets its share of the outputs, to the channels."""
+    """Move groups of the batch, each of which has its share of the outputs, to the channels."""
     if feature_groups != 1:
         raise ShapeError(
             f"batch_group_count is {count}, feature_group_count {feature_groups}",
@@ -174,10 +174,10 @@ def conv_transpose(
     preferred_element_type: Any = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """Slide taps over elements that lie `strides` apart; channels are last by default.
+    """Slide taps over elements that are `strides` apart; channels are last by default.
 
     The names of paddings are those of the convolution that this one transposes, and so are pairs
-    with `use_consistent_padding`; other pairs are the zeros around what lies apart. Taps are
+    with `use_consistent_padding`; other pairs are the zeros around the dilated elements. Taps are
     turned, and their inputs outputs, with `transpose_kernel` alone.
     """
     x, w = as_tracer(lhs), as_tracer(rhs)

@@ -75,7 +75,7 @@ def histogram_bin_edges(x: Any, bins: Any = 10, range: Any = None) -> Any:
 def histogram(
     x: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
 ) -> Any:
-    """How many elements lie in each bin, in floating point; and the bins' ends.
+    """How many elements are in each bin, in floating point; and the bins' ends.
 
     A bin holds its lower end, the last one its upper end too.
     """
@@ -96,7 +96,7 @@ def histogram(
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
 ) -> Any:
-    """How many rows of `sample` lie in each cell of a grid of bins; and the bins' ends by axis.
+    """How many rows of `sample` are in each cell of a grid of bins; and the bins' ends by axis.
 
     `bins` is one number, or a number or ends for each axis.
     """
@@ -147,7 +147,7 @@ def _each(bins: Any) -> list[Any]:
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
 ) -> Any:
-    """How many points (x, y) lie in each cell; and the ends of the bins of both axes."""
+    """How many points (x, y) are in each cell; and the ends of the bins of both axes."""
     several = bins if isinstance(bins, (list, tuple)) else _each(bins) if shape_of(bins) else ()
     ends = np.asarray(bins) if isinstance(bins, (list, tuple)) and len(bins) > 2 else bins
     pair = [ends, ends] if len(several) > 2 else bins

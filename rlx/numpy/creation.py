@@ -80,7 +80,7 @@ def _array(x: Any, dtype: Any = None) -> Any:
     if x is None or isinstance(x, str):
         raise InputError(
             f"{x!r} is no array and no number",
-            remedy="pass numbers, arrays or nested lists of them; rlx.numpy.nan stands for nothing",
+            remedy="pass numbers, arrays or nested lists; use rlx.numpy.nan for missing numbers",
         )
     return as_tracer(x) if dtype is None else convert(x, dtype_of(dtype, DType.F32))
 
@@ -238,7 +238,7 @@ def geomspace(
 ) -> Any:
     """`num` numbers from `start` to `stop`, each the same multiple of the one before.
 
-    Complex ones lie on a spiral, real ones have one sign (NaN otherwise).
+    Complex ones are on a spiral, real ones have one sign (NaN otherwise).
     """
     signs = elementwise.sign(start)
     first, last = (elementwise.log2(elementwise.divide(each, signs)) for each in (start, stop))
@@ -255,7 +255,7 @@ def copy(x: Any) -> Any:
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
-    """The numbers that lie in bytes."""
+    """The numbers stored in bytes."""
     return array(np.frombuffer(buffer, _as_named(dtype), count, offset))
 
 
@@ -271,12 +271,12 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 @with_wide_types
 def _as_named(dtype: Any) -> np.dtype[Any]:
-    """Return the dtype in which numbers lie, which need not be that of an array of them."""
+    """Return the storage dtype of numbers, which need not be that of an array of them."""
     return dtype_of(dtype, DType.F64).numpy
 
 
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An array of another library, without a copy where it lies on this machine."""
+    """An array of another library, without a copy where it is in this machine's memory."""
     require_device(device)
     found = np.from_dlpack(x)
     return frozen(found.copy() if copy else found)

@@ -144,7 +144,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _end(end: Any, x: Any, axis: int) -> Any:
-    """Return what is put before or behind `x`; a number is one slice."""
+    """Return what is put before or after `x`; a number is one slice."""
     if shape_of(end):
         return end
     return broadcast_to(end, tuple(1 if a == axis else e for a, e in enumerate(x.shape)))
@@ -197,7 +197,7 @@ def _slope(f: Any, spacing: Any, axis: int) -> Any:
     steps = diff(f, axis=axis)
     if not shape_of(spacing):
         first, last = part(steps, 0, 1), part(steps, extent - 2, 1)
-        # Not a mean of steps: what lies between two elements does not count
+        # Not a mean of steps: what is between two elements does not count
         inner = elementwise.subtract(part(f, 2, extent - 2), part(f, 0, extent - 2))
         inner = elementwise.multiply(inner, 0.5)
         return elementwise.divide(concatenate([first, inner, last], axis), spacing)
@@ -205,13 +205,13 @@ def _slope(f: Any, spacing: Any, axis: int) -> Any:
     distances = expand_dims(distances, tuple(range(1, f.ndim - axis)))
     distances = broadcast_to(distances, steps.shape)
     slopes = elementwise.divide(steps, distances)
-    before, behind = part(distances, 0, extent - 2), part(distances, 1, extent - 2)
+    before, after = part(distances, 0, extent - 2), part(distances, 1, extent - 2)
     # Each slope counts by the distance on the other side.
     weighted = elementwise.add(
-        elementwise.multiply(part(slopes, 0, extent - 2), behind),
+        elementwise.multiply(part(slopes, 0, extent - 2), after),
         elementwise.multiply(part(slopes, 1, extent - 2), before),
     )
-    inner = elementwise.divide(weighted, elementwise.add(before, behind))
+    inner = elementwise.divide(weighted, elementwise.add(before, after))
     return concatenate([part(slopes, 0, 1), inner, part(slopes, extent - 2, 1)], axis)
 
 

@@ -50,7 +50,7 @@ def diag(x: Any, k: int = 0) -> Any:
             remedy="use rlx.numpy.diagonal for the last axes of a larger array",
         )
     size = static_shape(x)[0] + abs(k)
-    # Column j of the matrix holds one element of `x`: the one that stands at j here.
-    ahead, behind = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
-    columns = concatenate([ahead, x, behind])
+    # Column j of the matrix holds one element of `x`: the one at j here.
+    before, after = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
+    columns = concatenate([before, x, after])
     return elementwise.where(np.eye(size, k=k, dtype=bool), columns, elementwise.zero_of(x))

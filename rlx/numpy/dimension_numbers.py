@@ -1,7 +1,7 @@
 """Gathers and scatters of slices, as XLA numbers their dimensions.
 
 A start is a vector of positions; the slice that begins there is read or written. Which axes of
-the operand the positions count on, and where the axes of slices lie, is what the numbers say.
+the operand the positions count on, and the axes of slices, is what the numbers say.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Axes = tuple[int, ...]
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """Where the axes of slices lie in the result, and what the positions count on."""
+    """Positions of the axes of slices in the result, and what the indices count."""
 
     offset_dims: Axes
     collapsed_slice_dims: Axes
@@ -36,7 +36,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Where the axes of windows lie in the updates, and what the positions count on."""
+    """Positions of the axes of windows in the updates, and what the indices count."""
 
     update_window_dims: Axes
     inserted_window_dims: Axes
@@ -51,7 +51,7 @@ class _Slices:
 
     positions: tuple[Any, ...]
     inside: Any
-    """Which slices lie in the operand as a whole."""
+    """Which slices are in range as a whole."""
 
 
 _MODES = {None: "fill", "drop": "fill", "fill": "fill", "clip": "clip", "promise_in_bounds": "clip"}
@@ -147,7 +147,7 @@ def _window_sizes(shape: Axes, numbers: GatherDimensionNumbers, rank: int) -> Ax
 
 
 def _slices(x: Any, starts: Any, numbers: GatherDimensionNumbers, sizes: Axes) -> _Slices:
-    """Return where the elements of the slices lie, in the layout of the result."""
+    """Return the positions of the elements of the slices, in the layout of the result."""
     batch = static_shape(starts)[:-1]
     rank = len(batch) + len(numbers.offset_dims)
     batch_axes = [axis for axis in range(rank) if axis not in numbers.offset_dims]

@@ -101,12 +101,12 @@ _KINDS: dict[str, Callable[[DType], Any]] = {
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The type in which arrays, numbers and types meet, as in arithmetic."""
+    """The type to which arrays, numbers and types promote, as in arithmetic."""
     return promotion.promote_types(map(_element_type, arrays_and_dtypes)).dtype.numpy
 
 
 def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
-    """The type in which two types meet."""
+    """The type to which two types promote."""
     return result_type(np.dtype(_numpy(type1)), np.dtype(_numpy(type2)))
 
 

@@ -37,7 +37,7 @@ from rlx.tracing.tracer import Tracer
 
 @function
 def append(x: Any, values: Any, axis: int | None = None) -> Any:
-    """`values` behind `x`, both flattened without an axis."""
+    """`values` appended to `x`, both flattened without an axis."""
     return concatenate([x, values], axis)
 
 
@@ -200,7 +200,7 @@ def put_along_axis(
     x: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = False,
     mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """A copy of `x` with `values` at the positions that stand at each along an axis.
+    """A copy of `x` with `values` at the given positions along an axis.
 
     `mode` is that of `x.at[index].set`.
     """
@@ -229,7 +229,7 @@ def _require_copy(name: str, inplace: bool) -> None:
 
 @function
 def choose(index: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
-    """At each position the element of the choice whose number stands there."""
+    """At each position the element of the choice with that number."""
     del out
     parts = promoted([as_tracer(choice) for choice in choices])
     shape = _broadcast(shape_of(index), *(part.shape for part in parts))
@@ -274,7 +274,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
 
 @function
 def apply_along_axis(func1d: Callable[..., Any], axis: int, x: Any, *args: Any, **how: Any) -> Any:
-    """`func1d` of each vector along an axis, in whose place its result stands."""
+    """`func1d` of each vector along an axis, which its result replaces."""
     x = as_tracer(x)
     position = normalize_axis(axis, x.ndim)
     rows = moveaxis(x, position, -1)

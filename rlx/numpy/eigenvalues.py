@@ -98,7 +98,7 @@ def _roots(p: Any) -> Any:
 def _zeros(p: Any, degree: Any) -> Any:
     """Return the eigenvalues of the matrix whose characteristic polynomial is `p`.
 
-    Coefficients behind `degree` are 0: ones left out beside them make as many values exactly 0.
+    Coefficients after `degree` are 0: as many values are exactly 0.
     """
     (count,) = static_shape(p)
     first = expand_dims(elementwise.negative(elementwise.divide(p[1:], p[0])), 0)

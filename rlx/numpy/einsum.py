@@ -1,7 +1,7 @@
 """`einsum`: sums of products over named axes, as a chain of contractions of two operands.
 
 Operands are taken from the left. What an operand alone sums over, or names twice (a diagonal),
-is dealt with before it meets another.
+is handled before it is contracted with another.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def einsum(
     subscripts: Any, *arrays: Any, optimize: Any = True, precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:  # fmt: skip
-    """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` stands for leading axes.
+    """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` means leading axes.
 
     NumPy's other form is taken, too: each operand with a list of numbers, one for each axis.
     """
@@ -62,7 +62,7 @@ def _by_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     if not all(isinstance(axes, (list, tuple)) for axes in lists):
         raise ShapeError(
             "einsum takes its subscripts as a string, as in 'ij,jk->ik'",
-            remedy="pass the subscripts first, then the operands; or a list behind each operand",
+            remedy="pass the subscripts first, then the operands; or a list after each operand",
         )
     terms = ["".join(map(_letter, axes)) for axes in lists]
     right = "->" + terms.pop() if len(terms) > len(arrays) else ""
@@ -79,7 +79,7 @@ def _letter(number: Any) -> str:
     if not isinstance(number, (int, np.integer)) or not 0 <= number < len(_NUMBERED):
         raise ShapeError(
             f"einsum numbers axes from 0 to {len(_NUMBERED) - 1}, or has ..., not {number!r}",
-            remedy="use other numbers in the lists behind the operands",
+            remedy="use other numbers in the lists after the operands",
         )
     return _NUMBERED[number]
 
@@ -171,7 +171,7 @@ def _each_with_other(pair: list[Term]) -> list[tuple[Term, Term]]:
 
 
 def _product(x: Term, y: Term, later: str) -> Term:
-    """Contract two terms; axes of extent 1 that meet larger ones broadcast."""
+    """Contract two terms; axes of extent 1 broadcast to larger ones."""
     x, y = _without_ones(x, y), _without_ones(y, x)
     shared = [letter for letter in x.letters if letter in y.letters]
     contracted = [letter for letter in shared if letter not in later]

@@ -594,7 +594,7 @@ def angle(x: Any, deg: bool = False) -> Any:
 def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Any:
     """`x` converted; floats truncate to integers, complex numbers lose the imaginary part."""
     require_device(device)
-    del copy  # nobody can tell: arrays do not change
+    del copy  # not observable: arrays do not change
     target = canonical(as_array_dtype(_python_type(dtype)))
     x = as_tracer(x)
     if x.value.dtype.is_complex and not target.is_differentiable and target is not DType.BOOL:
@@ -603,7 +603,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Any:
 
 
 def _python_type(dtype: Any) -> Any:
-    """Return the dtype that Python's `float`, `int`, `bool` stand for."""
+    """Return the dtype of Python's `float`, `int`, `bool`."""
     return {float: "f64", int: "i64", bool: "bool", complex: "c128"}.get(dtype, dtype)
 
 

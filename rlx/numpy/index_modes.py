@@ -1,6 +1,6 @@
 """Indices out of range that are no error: moved inside (clip), read as a fill, or not written.
 
-An array gets one more slice behind each axis that is indexed; what lies outside goes there.
+An array gets one more slice after each axis that is indexed; indices out of range go there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def items_of(index: Any, rank: int) -> list[Any]:
 
 
 def in_range(shape: tuple[int, ...], index: Any, mode: str) -> tuple[tuple[Any, ...], list[int]]:
-    """Return an index whose positions lie inside, or at the extents, and which axes it picks from.
+    """Return an index whose positions are inside, or at the extents, and the axes that it indexes.
 
     Positions outside are clipped to the ends for mode clip, else they become the extent.
     """
@@ -78,7 +78,7 @@ def require_mode(mode: str) -> str:
 
 
 def padded(x: Any, axes: list[int], value: Any) -> Any:
-    """Return `x` with one more slice of `value` behind each of `axes`."""
+    """Return `x` with one more slice of `value` after each of `axes`."""
     high = tuple(1 if a in axes else 0 for a in range(x.ndim))
     return emit(ops.pad, x, low=(0,) * x.ndim, high=high, value=value)
 

@@ -100,7 +100,7 @@ def _expanded(items: tuple[Item, ...], rank: int) -> list[Item]:
     ellipses = sum(item is Ellipsis for item in found)
     if ellipses > 1:
         raise ShapeError(
-            "an index has two ellipses; one at most may stand in it",
+            "an index has two ellipses; one at most is allowed",
             remedy="keep one `...` and write `:` for other axes",
         )
     named = sum(item is not None and item is not Ellipsis for item in found)
@@ -268,7 +268,7 @@ def _resolved_symbolic(item: slice, extent: Extent, axis: int) -> slice:
 
 
 def _bound_behind(place: Extent, extent: Extent, axis: int) -> Extent:
-    """Return how many elements lie up to a place and with it."""
+    """Return how many elements there are up to a place, inclusive."""
     return extent if place == -1 else bound_within(place + 1, extent, axis)
 
 

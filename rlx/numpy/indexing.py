@@ -127,7 +127,7 @@ def _picked(x: Any, plan: Plan) -> Any:
         front = axes[0]
     else:
         result, front = _gathered_together(x, axes, indices), 0
-    # NumPy: the axes of the indices stand where they were, or first if they were apart.
+    # NumPy: the axes of the indices are where they were, or first if they were apart.
     target = places[0] if together else 0
     new_before = sum(entry is None for entry in plan.layout[:target])
     destination = target - new_before
@@ -223,7 +223,7 @@ def read_block(x: Any, plan: Plan) -> Any:
 
 
 def _picked_shape(plan: Plan, sizes: tuple[Extent, ...]) -> tuple[Extent, ...]:
-    """Return the shape of a block: NumPy puts the axes of arrays that stand apart first."""
+    """Return the shape of a block: NumPy puts the axes of separated arrays first."""
     picking = dict(plan.arrays)
     axes = (1,) * len(broadcast_shapes(*(shape_of(array) for array in picking.values())))
     places = [place for place, entry in enumerate(plan.layout) if entry in picking]
@@ -266,7 +266,7 @@ def take(
 def take_along_axis(
     x: Any, indices: Any, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
 ) -> Any:
-    """For every position the element of `x` at the index that stands there; modes as in `take`."""
+    """For every position the element of `x` at the index there; modes as in `take`."""
     x = as_tracer(x)
     if axis is None:
         return take(x, indices, mode=mode, fill_value=fill_value)

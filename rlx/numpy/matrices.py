@@ -150,8 +150,8 @@ def block_diag(*arrays: Any) -> Any:
     rows, before = [], 0
     for part in parts:
         height, own = static_shape(part)
-        behind = width - before - own
-        sides = (zeros((height, before), part.dtype), part, zeros((height, behind), part.dtype))
+        after = width - before - own
+        sides = (zeros((height, before), part.dtype), part, zeros((height, after), part.dtype))
         rows.append(concatenate(sides, 1))
         before += own
     return concatenate(rows, 0)

@@ -169,7 +169,7 @@ def _ramp(x: Any, axis: int, side: int, width: int, end: Any) -> Any:
 
 
 def _folded(x: Any, axis: int, side: int, width: int, mode: str, given: Any) -> Any:
-    """Return the fold of the elements that lie next, `width` times."""
+    """Return the fold of the next elements, `width` times."""
     extent = _extent(x, axis, mode)
     lengths = given.get("stat_length")
     if lengths is not None:

@@ -52,7 +52,7 @@ def heaviside(x: Any, y: Any) -> Any:
 
 @function
 def frexp(x: Any) -> Any:
-    """A mantissa in [0.5, 1) and the power of two (i32) that it stands with."""
+    """A mantissa in [0.5, 1) and its power of two (i32)."""
     (x,) = inexact(x)
     regular = elementwise.logical_and(elementwise.isfinite(x), elementwise.not_equal(x, 0))
     size = elementwise.where(regular, elementwise.abs(x), 1.0)

@@ -116,7 +116,7 @@ def _slid(a: Any, v: Any, mode: str, *, turns: bool) -> Any:
     padded = emit(ops.pad, longer, low=(before,), high=(high,))
     places = np.arange(total)[:, None] + np.arange(width)
     windows, taps = take(padded, places), flip(shorter) if turns else shorter
-    if before or high:  # products with what lies outside are none, also where a tap is infinite
+    if before or high:  # products with what is outside are none, also where a tap is infinite
         inside = (places >= before) & (places < before + longer.shape[0])
         found = sum(elementwise.where(inside, elementwise.multiply(windows, taps), 0), -1)
     else:

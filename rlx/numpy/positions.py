@@ -51,12 +51,12 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise") -> Any:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> Any:
-    """Where a matrix of `n` rows and `m` columns lies on or below diagonal `k`."""
+    """Mask of the elements of an `n` by `m` matrix on or below diagonal `k`."""
     return arrays_of(np.tril_indices(count_from(n, "n"), k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
-    """Where a matrix of `n` rows and `m` columns lies on or above diagonal `k`."""
+    """Mask of the elements of an `n` by `m` matrix on or above diagonal `k`."""
     return arrays_of(np.triu_indices(count_from(n, "n"), k, m))
 
 

@@ -102,7 +102,7 @@ def average(
 
 
 def _aligned(weights: Any, x: Any, axis: Any) -> Any:
-    """Bring weights of the extents of `axis`, in its order, to where these axes lie in `x`."""
+    """Move the axes of weights of the extents of `axis`, in its order, to those of `x`."""
     axes = axes_of(axis, x.ndim)
     wanted = tuple(x.shape[a] for a in axes)
     if axis is None or weights.shape != wanted:

@@ -33,7 +33,7 @@ from rlx.tracing.trace import TracedArray, arrays_of, current_trace
 
 
 class UniqueAllResult(NamedTuple):
-    """Distinct elements, where they stand first, which each element is, and how often."""
+    """Distinct elements, their first positions, the inverse indices, and the counts."""
 
     values: Any
     indices: Any
@@ -181,7 +181,7 @@ def unique(
     fill_value: Any = None,
     sorted: bool = True,
 ) -> Any:
-    """The distinct elements in ascending order; the least one stands for those that are missing.
+    """The distinct elements in ascending order; missing ones are filled with the least.
 
     They are in that order also where `sorted` is False, which asks for any.
     """

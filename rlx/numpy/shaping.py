@@ -36,7 +36,7 @@ def reshape(x: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 
     They are taken and laid in row-major order, or for `order="F"` with the first axis fastest.
     """
-    del copy  # nobody can tell: arrays do not change
+    del copy  # not observable: arrays do not change
     x = as_tracer(x)
     wanted = extents_from(shape)
     if order == "F":
@@ -144,7 +144,7 @@ def atleast_2d(*arrays: Any) -> Any:
 
 @function
 def atleast_3d(*arrays: Any) -> Any:
-    """Arrays with axes of extent 1 behind, and before a vector, so that they have three."""
+    """Arrays with axes of extent 1 after, and before a vector, so that they have three."""
     return _each(_with_three_axes, arrays)
 
 

@@ -103,13 +103,13 @@ def _require_shares(q: Any, whole: int = 1) -> None:
     numbers = np.ravel(np.asarray(q, np.float64))
     if (wrong := numbers[(numbers < 0) | (numbers > whole)]).size:
         raise InputError(
-            f"q is {wrong[0]}; it must lie in [0, {whole}]",
+            f"q is {wrong[0]}; it must be in [0, {whole}]",
             remedy="`quantile` takes shares of 1, `percentile` percent",
         )
 
 
 def _between(rows: Any, places: Any, method: str) -> Any:
-    """Return the elements of sorted rows at places that may lie between two."""
+    """Return the elements of sorted rows at places that may be between two."""
     if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise ShapeError(
             f"method is {method!r}", remedy="use linear, lower, higher, midpoint or nearest"

@@ -1,7 +1,7 @@
 """Linear systems and what follows from factoring a matrix; `rlx.numpy.linalg` exports them.
 
 Leading axes are batches. A matrix that is exactly singular, or not positive definite, raises
-`SingularMatrixError`; with `on_singular="nan"` its results are NaN and the others stand.
+`SingularMatrixError`; with `on_singular="nan"` its results are NaN and the others are kept.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _method(owner: Any, body: Callable[..., Any], name: str = "outer") -> Callab
 
 
 def _line(axis: Any, rank: int) -> int:
-    """Return the one axis of an accumulation: in an order of several lies no meaning."""
+    """Return the one axis of an accumulation: an order of several has no meaning."""
     axes = axes_of(axis, rank)
     if len(axes) != 1:
         raise ShapeError(

@@ -1,7 +1,7 @@
 """Updates at an index: what `x.at[i].set(v)` and its relatives are.
 
 One element or block, and positions that are known while tracing, are single operations. Others
-are written in turn, by a loop that changes the array where it lies: an index may repeat.
+are written in turn, by a loop that changes the array in place: an index may repeat.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _of_leading_axes(plan: Plan) -> Plan:
 
 
 def _in_turn(x: Any, rows: _Rows, change: Change) -> Any:
-    """Change one row after the other, where the array lies."""
+    """Change one row after the other, in place."""
     if math.prod(static_shape(rows.values)) == 0:
         return x
 

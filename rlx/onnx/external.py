@@ -91,7 +91,7 @@ def _mapped(tensor: Any, path: Path, offset: int, size: int, dtype: np.dtype[Any
 
 
 def _inside(folder: Path, location: str, what: str) -> Path:
-    """Return the file at `location`, which must lie in the model's folder."""
+    """Return the file at `location`, which must be in the model's folder."""
     try:
         root = folder.resolve()
         path = (root / location).resolve()

@@ -66,7 +66,7 @@ WRONG_PROGRAMS: list[tuple[type[RlxError], str, Build]] = [
     (GraphError, "cast: attribute to is 'f8'; it must be DType (f16, bf16, f32",
      lambda g, x: ops.cast(x, to="f8")),
     (ShapeError, "softmax: axis 2 is out of range for rank 2", lambda g, x: g.softmax(x, axis=2)),
-    (ShapeError, "add: shapes (2, 3) and (4,) do not broadcast: extents 3 and 4 meet on axis -1",
+    (ShapeError, "add: shapes (2, 3) and (4,) do not broadcast: extents 3 and 4 differ on axis -1",
      lambda g, x: x + g.input("y", (4,))),
     (GraphError, "matmul: takes 2 operands and was given 1", lambda g, x: ops.matmul(x)),
     (GraphError, "add: operand 'a' is a str; operands are values of this graph, numbers or arrays",

@@ -46,7 +46,7 @@ def test_a_layout_prints_and_parses() -> None:
 
 @pytest.mark.parametrize(
     ("layout", "complaint"),
-    [("tiles(width = 4)", "unknown layout"), ("panels(width = 0)", "does not lie"),
+    [("tiles(width = 4)", "unknown layout"), ("panels(width = 0)", "has no layout"),
      ("panels()", "missing"), ("panels(width = 3)", "declared")],
 )  # fmt: skip
 def test_a_text_with_a_wrong_layout_is_refused(layout: str, complaint: str) -> None:
@@ -65,7 +65,7 @@ def test_the_reference_computes_with_the_elements() -> None:
 
 def test_an_op_that_does_not_read_a_layout_is_a_fault() -> None:
     (fault,) = errors_of(packed_product(None))
-    assert fault.message.startswith("operand 1 (%2) lies in panels(width = 4), which matmul")
+    assert fault.message.startswith("operand 1 (%2) has layout panels(width = 4), which matmul")
     graph = Graph("neg")
     graph.set_outputs([ops.neg(ops.pack_panels(graph.input("b", (5, 6)), width=4))])
     assert any("which neg does not read" in fault.message for fault in errors_of(graph))
@@ -74,7 +74,7 @@ def test_an_op_that_does_not_read_a_layout_is_a_fault() -> None:
 def test_an_output_in_a_layout_is_a_fault() -> None:
     graph = Graph("out")
     graph.set_outputs([ops.pack_panels(graph.input("b", (5, 6)), width=4)])
-    assert any("lies in panels" in fault.message for fault in errors_of(graph))
+    assert any("has the layout panels" in fault.message for fault in errors_of(graph))
 
 
 def test_an_input_in_a_layout_is_not_compiled() -> None:
@@ -84,7 +84,7 @@ def test_an_input_in_a_layout_is_not_compiled() -> None:
     attrs = make_attrs(ops.matmul, {})
     graph.set_outputs(graph.append(ops.matmul, (graph.input("a", (3, 5)), b), attrs, lowering=tile))
     assert errors_of(graph) == []
-    with pytest.raises(GraphError, match=r"'b' has type .* inputs and params lie row by row"):
+    with pytest.raises(GraphError, match=r"'b' has type .* inputs and params are row-major"):
         lower_graph(graph)
 
 
@@ -96,7 +96,7 @@ def test_a_tile_of_another_width_than_the_panels_is_refused() -> None:
 def test_only_static_columns_are_packed_and_once() -> None:
     graph = Graph("twice")
     packed = ops.pack_panels(graph.input("b", (5, 6)), width=4)
-    with pytest.raises(ShapeError, match="already lies in panels"):
+    with pytest.raises(ShapeError, match="already has the layout panels"):
         ops.pack_panels(packed, width=4)
 
 

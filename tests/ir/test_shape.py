@@ -158,7 +158,7 @@ def test_symbols_of_one_name_and_other_bounds_can_be_ordered() -> None:
 
 def test_broadcasting_stretches_ones_and_matches_symbols() -> None:
     assert broadcast_shapes((N, 1), (3,), ()) == (N, 3)
-    with pytest.raises(ShapeError, match="extents n and m meet on axis -1"):
+    with pytest.raises(ShapeError, match="extents n and m differ on axis -1"):
         broadcast_shapes((N,), (M,))
 
 

@@ -3,7 +3,8 @@
 Calls are drawn from JAX's signatures (`drawn`): another function costs a word below, and a
 parameter that is its own a generator. What JAX gives rlx gives, in shape, dtype, weak type and
 value; what one refuses the other does. What differs on purpose is listed with its reason, and in
-`docs/reference/jax_differences.md`. `RLX_DRAWN_CALLS` says how many calls of a function that JAX accepts are drawn: 2 by
+`docs/reference/jax_differences.md`.
+`RLX_DRAWN_CALLS` says how many calls of a function that JAX accepts are drawn: 2 by
 default.
 """
 
@@ -266,7 +267,7 @@ OURS_REFUSES = {
 THEIRS_REFUSES = {
     "": "does not accept dtype|must have (a )?floating|same dtypes",
 }
-"""Messages of what only one refuses, by the beginnings of names: `docs/reference/jax_differences.md` says why."""
+"""Messages of what only one refuses, by prefixes of names: `jax_differences.md` says why."""
 
 
 @pytest.fixture(autouse=True)

@@ -260,9 +260,9 @@ def test_a_share_that_is_none_has_no_quantile() -> None:
     shares = np.array([0.5, np.nan, 1.0])
     for found in (rnp.quantile(x, shares), rlx.jit(rnp.quantile)(x, shares)):
         np.testing.assert_array_equal(found, [2, np.nan, 3])
-    with pytest.raises(InputError, match="must lie in"):
+    with pytest.raises(InputError, match="must be in"):
         rnp.quantile(x, 1.5)
-    with pytest.raises(InputError, match="must lie in"):
+    with pytest.raises(InputError, match="must be in"):
         rnp.nanpercentile(x, -1)
 
 

@@ -173,7 +173,7 @@ def test_a_session_compiles_each_shape_where_the_bounds_leave_it_open(body: str)
             (found,) = bounded.run(None, {"x": x})
         np.testing.assert_array_equal(found, plain.run(None, {"x": x})[0])
     assert not bounded._is_bounded
-    with pytest.raises(InputError, match=r"sets n = 99; it must lie in \["):
+    with pytest.raises(InputError, match=r"sets n = 99; it must be in \["):
         bounded.run(None, {"x": np.zeros((1, 99), np.float32)})
 
 

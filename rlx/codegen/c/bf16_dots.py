@@ -1,6 +1,6 @@
 """Sums of products of pairs of bf16 on vectors: the instruction where the compiler has one.
 
-It is an intrinsic of the compiler's header: the types of the builtin behind it have changed.
+It is an intrinsic of the compiler's header: the types of its builtin have changed.
 """
 
 from __future__ import annotations

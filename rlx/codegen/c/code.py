@@ -56,7 +56,7 @@ def fit(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
 def wrap(line: str) -> list[str]:
     """Break a long statement after commas or before operators, outermost ones first.
 
-    What lies deeper in parentheses is indented deeper.
+    What is nested deeper in parentheses is indented deeper.
     """
     lines, depth = [], 0
     indent = len(line) - len(line.lstrip())

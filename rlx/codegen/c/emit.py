@@ -37,7 +37,7 @@ class UnitView:
     name: str
     statuses: tuple[Status, ...]
     places: tuple[tuple[str, list[tuple[str, int]]], ...]
-    """Per block of memory what lies where."""
+    """Per block of memory the offsets of its tensors."""
     types: tuple[str, ...]
     externals: tuple[str, ...]
     entries: tuple[str, ...]
@@ -180,10 +180,10 @@ def _signature(
 
 
 def _linkage(kernel: Kernel, *, is_entry: bool, is_plain: bool = False) -> str:
-    """Return what stands before the type of the function.
+    """Return the attributes before the type of the function.
 
     A kernel that reads what it writes is not inlined: GCC 12 at -O3 then moves loads of an
-    element behind its store, as if the pointers' `restrict` held for the caller's, too. Plain C,
+    element after its store, as if the pointers' `restrict` held for the caller's, too. Plain C,
     which cannot say so, does without `restrict` there.
     """
     if is_entry:

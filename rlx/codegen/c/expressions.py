@@ -146,7 +146,7 @@ class ExpressionEmitter:
         return Code(f"({const}void *){code.at(Level.UNARY)}", Level.UNARY)
 
     def pointer(self, buffer: Buffer, index: Expr) -> Code:
-        """Emit where an element lies: `x + row * 4 + j`."""
+        """Emit the address of an element: `x + row * 4 + j`."""
         name, at = self.name(buffer.name), self.index(index)
         if at.text == "0":
             return Code(name)

@@ -25,11 +25,11 @@ _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
     ValueType(Prim.I32, 8): ("__AVX2__", "p{op}sd256(a, b)"),
     ValueType(Prim.I32, 4): ("__SSE4_1__", "p{op}sd128(a, b)"),
 }
-"""Vector type -> the target's macro, and the instruction's name behind `__builtin_ia32_`."""
+"""Vector type -> the target's macro, and the instruction's name after `__builtin_ia32_`."""
 
 
 def extremum_instruction(op: BinaryOp, type: ValueType) -> str:
-    """Return the statement that GCC leaves a function with, behind its condition, or nothing."""
+    """Return the statement that GCC leaves a function with, after its condition, or nothing."""
     if type not in _INSTRUCTIONS:
         return ""
     macro, instruction = _INSTRUCTIONS[type]

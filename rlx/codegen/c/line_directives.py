@@ -77,7 +77,7 @@ def _statements(
 
 
 def _every_thunk(thunks: Sequence[AnyThunk]) -> Iterator[AnyThunk]:
-    """Yield all thunks, those of loops and branches behind the one that holds them."""
+    """Yield all thunks, those of loops and branches after the one that holds them."""
     for thunk in thunks:
         yield thunk
         match thunk:

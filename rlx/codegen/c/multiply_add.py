@@ -30,7 +30,7 @@ _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
 
 
 def fma_instruction(type: ValueType) -> str:
-    """Return the statement that GCC leaves a function with, behind its condition, or nothing."""
+    """Return the statement that GCC leaves a function with, after its condition, or nothing."""
     if type not in _INSTRUCTIONS:
         return ""
     macro, instruction = _INSTRUCTIONS[type]

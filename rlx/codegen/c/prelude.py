@@ -79,7 +79,7 @@ class Prelude:
 
     @property
     def places(self) -> list[tuple[str, list[tuple[str, int]]]]:
-        """Per block of memory the name and offset of what lies there, by offset and first use."""
+        """Per block of memory the names and offsets of its tensors, by offset and first use."""
         blocks: dict[str, list[tuple[str, int]]] = {}
         for (place, offset), name in self._places.items():
             blocks.setdefault(place.partition(" ")[0], []).append((name, offset))
@@ -107,7 +107,7 @@ class Prelude:
         return str(type)
 
     def memory(self, type: ValueType) -> str:
-        """Return the C name of a vector type as it lies in memory."""
+        """Return the C name of a vector type as stored in memory."""
         self._memory[str(type)] = type
         return f"{type}_u"
 
@@ -239,7 +239,7 @@ class Prelude:
         """A vector operation without an operator: its scalar form in every lane.
 
         Compilers turn the loop into one instruction where there is one. `instruction` returns
-        it where they don't, behind an `#if`.
+        it where they don't, under an `#if`.
         """
         vector = self.vector(type)
         body = [

@@ -116,7 +116,7 @@ def _bool_sign(op: BinaryOp, b: Code) -> str:
 
 
 def _never_reached(op: BinaryOp, divisor: Code) -> bool:
-    """True for a division by the literal 0, which stands in loops over empty axes only."""
+    """True for a division by the literal 0, which occurs in loops over empty axes only."""
     return op in _DIVIDES and divisor.text == "0"
 
 

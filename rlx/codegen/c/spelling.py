@@ -1,7 +1,7 @@
 """How machine types, vector types and literals are spelled in C.
 
 Vector types are named after the loop language (`f32x16`). `f32x16_u` is the same type as it
-may lie in memory: aligned like one element and allowed to alias anything.
+may be stored in memory: aligned like one element and allowed to alias anything.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def vector_typedef(type: ValueType) -> str:
 
 
 def memory_typedef(type: ValueType) -> str:
-    """Return the typedef of a vector type as it lies in memory."""
+    """Return the typedef of a vector type as stored in memory."""
     return (
         f"typedef {scalar_type(type.prim)} {type}_u __attribute__((vector_size("
         f"{type.prim.size * type.lanes}), aligned({type.prim.size}), may_alias));"

@@ -53,7 +53,7 @@ def used_names(kernel: Kernel) -> set[str]:
 def index_variables(kernel: Kernel) -> set[str]:
     """Return the i64 variables whose arithmetic cannot overflow because it is an index.
 
-    An index that overflowed would lie outside its buffer, so sums and products in an index or
+    An index that overflowed would be outside of its buffer, so sums and products in an index or
     loop bound print plainly; so do those over loop variables and extents. Other i64 arithmetic
     is tensor data and wraps.
     """

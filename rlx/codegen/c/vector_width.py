@@ -166,7 +166,7 @@ def explicit_vectors(vector_bytes: int) -> KernelPass:
     """Return the pass that spells out vectors where compilers may not have the whole width.
 
     Loops over doubles that move none, and only add, multiply, divide and call our functions,
-    beside loops that do. Light loops wait for memory: they stay as they are.
+    next to loops that do. Light loops are bound by memory: they stay as they are.
     """
 
     def run(kernel: Kernel) -> Kernel:
@@ -194,7 +194,7 @@ def _spelled_out(body: Block, vector_bytes: int, names: Names) -> Block:
 
 
 def _in_vectors(loop: For, vector_bytes: int, names: Names) -> Block | None:
-    """Return a loop in whole vectors, its moves in loops of their own beside it."""
+    """Return a loop in whole vectors, its moves in separate loops."""
     if _moves_in_order(loop):
         return widen_loop(loop, vector_bytes, most=1)
     parts = distributed(loop, names)

@@ -1,7 +1,7 @@
 """Vector operations of the loop language in C with GCC's and clang's vector extension.
 
 A vector of bools is a mask: signed integer lanes, all bits set for true. Its lanes are as wide
-as the elements whose comparison made it, and are converted where two widths meet.
+as the elements whose comparison made it, and are converted where two widths are combined.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ layout is
 
     code, a jump per name from outside │ constants, a pointer per name from outside
 
-so that only the pointers, the imports, depend on where things lie in a process.
+so that only the pointers, the imports, depend on addresses in a process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WRITABLE, _LOADED, _CODE, _THREAD_LOCAL = 1, 2, 4, 0x400
 _GLOBAL_BINDING, _UNDEFINED, _FIRST_RESERVED = 1, 0, 0xFF00
 _RELATIVE, _CALL = 2, 4
 _POINTED = (9, 41, 42)
-"""Kinds that reach what lies outside through a pointer, which the load they belong to keeps."""
+"""Kinds that refer to external symbols through a pointer, which their load keeps."""
 _JUMP = b"\xff\x25"
 """`jmp *distance(%rip)`; the distance follows."""
 _JUMP_BYTES, _POINTER_BYTES = 8, 8
@@ -38,7 +38,7 @@ _JUMP_BYTES, _POINTER_BYTES = 8, 8
 
 @dataclass(frozen=True, slots=True)
 class LinkedObject:
-    """Bytes to be placed at the start of a page. What is behind `code_bytes` is no code."""
+    """Bytes to be placed at the start of a page. What is after `code_bytes` is no code."""
 
     content: bytes
     code_bytes: int

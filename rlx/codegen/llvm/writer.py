@@ -38,7 +38,7 @@ class ModuleWriter:
             self._definitions[name] = emit()
 
     def declare(self, name: str, result: str, params: str) -> None:
-        """Declare an external function or intrinsic once; the first signature stands."""
+        """Declare an external function or intrinsic once; the first signature holds."""
         self._declarations.setdefault(name, f"declare {result} @{name}({params})")
 
     def declare_slot(self, name: str) -> None:

@@ -73,7 +73,7 @@ def is_finite(a: Complex) -> E:
 
 
 def is_negative(x: E) -> E:
-    """True for numbers with a sign, -0.0 among them: which side of a branch cut they lie on."""
+    """True for numbers with a sign, -0.0 among them: which side of a branch cut they are on."""
     return x.bitcast(Prim.I64 if x.type.prim.size == 8 else Prim.I32) < 0
 
 
@@ -96,7 +96,7 @@ def modulus(a: Complex) -> E:
     larger, smaller = _ordered(a)
     ratio = smaller / select(larger.eq(0.0), 1.0, larger)
     scaled = larger * (1.0 + ratio * ratio).unary(UnaryOp.SQRT)
-    return select(larger.eq(float("inf")), larger + smaller, scaled)  # NaN beside a NaN
+    return select(larger.eq(float("inf")), larger + smaller, scaled)  # NaN with a NaN
 
 
 def _log_modulus(a: Complex) -> E:

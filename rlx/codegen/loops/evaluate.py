@@ -6,7 +6,7 @@ lanes. The interpreter uses it one element at a time, `evaluate_function` on who
     y = evaluate_function(exp(Prim.F32), np.linspace(-5, 5, 1_000_000, dtype=np.float32))
 
 What C leaves undefined (a zero divisor, a shift count out of range, a float without integer
-value in range) raises `InternalError`: whoever built the expression must rule it out.
+value in range) raises `InternalError`: the builder of the expression must rule it out.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ _BELOW_F32 = (1 << 29) - 1
 _MIDDLE = 1 << 28
 
 _NORMAL = 2.0**-125
-"""Below it an f32 has fewer bits, and the middle lies elsewhere."""
+"""Below it an f32 has fewer bits, and the middle is elsewhere."""
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """Expressions with Python operators: what kernel builders compute with.
 
 `E` wraps a loop-language expression; numbers adapt to the other operand's type and scalars
-meet vectors through `splat`. Integer constants fold, so that index arithmetic prints as a
+combine with vectors through `splat`. Integer constants fold, so that index arithmetic prints as a
 person would write it.
 """
 

@@ -134,7 +134,7 @@ class Const:
     value: bool | int | float
     type: ValueType
     name: str = ""
-    """What a person calls an offset: the block of memory and what lies there, `arena x`."""
+    """A name for an offset: the block of memory and the tensor there, `arena x`."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Const) and self._bits() == other._bits()
@@ -589,7 +589,7 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A hint that `buffer[index]` will be read soon; it may lie outside the buffer."""
+    """A hint that `buffer[index]` will be read soon; it may be outside of the buffer."""
 
     buffer: Buffer
     index: Expr

@@ -106,7 +106,7 @@ def _minimum(a: E, b: E) -> E:
 
 
 def _is_number(x: E) -> bool:
-    """True for a literal that is no NaN: beside it, the other operand's NaN comes second."""
+    """True for a literal that is no NaN: the other operand's NaN comes second."""
     node = x.node.x if isinstance(x.node, Splat) else x.node
     value = node.value if isinstance(node, Const) else math.nan
     return value == value

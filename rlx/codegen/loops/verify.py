@@ -188,7 +188,7 @@ class _Verifier:
                 continue
             self.number = number
             places = [i for i, each in enumerate(self.kernel.body) if each is statement]
-            self.require(len(places) == 1, "a parallel loop must stand at the top level, once")
+            self.require(len(places) == 1, "a parallel loop must be at the top level, once")
             before = self.kernel.body[: places[0]] if places else ()
             plain = all(isinstance(each, (Let, Comment)) for each in before)
             self.require(plain, "only lets may precede a parallel loop")

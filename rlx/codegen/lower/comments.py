@@ -96,7 +96,7 @@ def tensor_name(value: Value, number: int | None = None) -> str:
 
 
 def _last_word(value: Value) -> str:
-    """Return the user's name of a value without the blocks it lies in, or nothing."""
+    """Return the user's name of a value without its enclosing blocks, or nothing."""
     word = (value.node.name or "").rpartition(".")[2]
     fits = word.isidentifier() and word.isascii() and len(word) <= _LONGEST_NAME
     return word if fits else ""

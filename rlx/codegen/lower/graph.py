@@ -54,7 +54,7 @@ def lower_graph(
     for leaf in (*graph.inputs, *graph.params):
         if leaf.type.layout is not None:
             raise GraphError(
-                f"{leaf.node.name!r} has type {leaf.type}; inputs and params lie row by row",
+                f"{leaf.node.name!r} has type {leaf.type}; inputs and params are row-major",
                 source=leaf.node.source,
                 remedy="pack it in the graph",
             )

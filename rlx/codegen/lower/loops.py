@@ -2,7 +2,7 @@
 
 The carries of a loop live in its results: the first ones are copied there once, and the body
 replaces them in place (`passes.bufferize_loops` sees to it that it can). Consts and rows of `xs`
-are read, and rows of `ys` written, where they lie.
+are read, and rows of `ys` written, in place.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def switch_lowering(node: Node, place: Placement) -> list[AnyThunk]:
 def _inside(
     place: Placement, node: Node, plan: MemoryPlan, refs: Sequence[BufferRef], *, loops: int
 ) -> Placement:
-    """Return the placement of a body whose outside values lie at `refs`."""
+    """Return the placement of a body whose outside values are at `refs`."""
     located = _located(node, plan, refs)
     return Placement(plan, place.phase, place.depth + loops, located, place.numbers)
 

@@ -81,7 +81,7 @@ def reduction_lowering(node: Node, place: Placement) -> list[Thunk]:
 def _partial_results(
     scratch: BufferRef, anchors: Sequence[Node], parts: int
 ) -> tuple[BufferRef, ...]:
-    """Return where each anchor's partial results lie, one after the other."""
+    """Return the offsets of each anchor's partial results, one after the other."""
     refs, offset = [], scratch.offset
     for anchor in anchors:
         refs.append(BufferRef(offset, TensorType(anchor.result.dtype, (parts,))))

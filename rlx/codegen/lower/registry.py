@@ -29,14 +29,14 @@ from rlx.passes.memory.views import view_of
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a lowering rule may know: where values lie and in which phase the node runs."""
+    """Input of a lowering rule: offsets of values and the phase of the node."""
 
     plan: MemoryPlan
     phase: Phase
     depth: int = 0
     """The number of loops around."""
     outside: Mapping[int, BufferRef] = field(default_factory=dict)
-    """In a body: where the memory really lies that the plan puts outside of it."""
+    """In a body: where the memory really is that the plan puts outside of it."""
     numbers: Mapping[Node, int] = field(default_factory=dict)
     """Of all nodes of the program, those of bodies too."""
 
@@ -93,7 +93,7 @@ class Placement:
 def known_operands(node: Node) -> tuple[tuple[int, Const], ...]:
     """Return the operands all of whose elements are one float, by position.
 
-    A single number beside a fused body is what kernels share that differ in it: it is read.
+    A scalar operand of a fused body is read, so that kernels that differ in it are shared.
     """
     shared = node.op is ops.fused
     found = (

@@ -5,7 +5,7 @@ With `layout="auto"` a rank-4 query is `bhsd` if its axis 1 equals `num_heads`, 
 Keys and values may have fewer heads, if their number divides `num_heads`: query head `h`
 then uses head `h // (num_heads // kv_heads)`.
 
-A query `i` stands at position `i + max(0, Sk - Sq)` among the keys, so that a cached decode
+A query `i` has position `i + max(0, Sk - Sq)` among the keys, so that a cached decode
 step needs no offset. Mask kinds: `none`; `causal` hides later keys; `sliding_window` hides
 them and all but `window` earlier ones; `custom` hides keys where the mask is below 0.5 (NaN
 is visible); `bias` adds the mask to the scores. A hidden score is replaced by -1e9, so that a
@@ -83,7 +83,7 @@ def _attention_in_tiles(
     layout: str,
     **_: object,
 ) -> None:
-    """`tile.rows` queries meet `tile.columns` keys at a time.
+    """`tile.rows` queries by `tile.columns` keys at a time.
 
     Queries fill the lanes of vectors; up to three (`is_direct`) leave them to the head's elements,
     and then the rows of a tile are the queries of one head, or of several that share keys.

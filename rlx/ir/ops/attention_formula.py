@@ -138,8 +138,8 @@ def _hidden_by_position(q: Value, axes: AttentionLayout, window: int | None) -> 
     hidden = logical_and(j > i, j_back < i_back)
     if window is None:
         return hidden
-    behind = logical_or(j < i - window, j_back > i_back + window)
-    return logical_or(hidden, behind)
+    outside = logical_or(j < i - window, j_back > i_back + window)
+    return logical_or(hidden, outside)
 
 
 def _positions(like: Value, shape: Shape, axis: int) -> Value:

@@ -32,7 +32,7 @@ class AttentionLayout:
     keys: Extent
     head_dim: int
     head_major: bool
-    """True for `[B, H, S, D]`; False where the heads of a position lie side by side."""
+    """True for `[B, H, S, D]`; False where the heads of a position are contiguous."""
 
     @property
     def group(self) -> int:

@@ -1,7 +1,7 @@
 """Products of bytes, four at a time: what integer products and convolutions are lowered to.
 
 Operands are words of four bytes along the contracted axis, as `pack_bytes` makes them, or neighbors
-read as words where they lie (`bytes_as_words`): signed bytes in i32, unsigned ones in u32. x86
+read as words in place (`bytes_as_words`): signed bytes in i32, unsigned ones in u32. x86
 multiplies unsigned by signed bytes, ARM signed ones. Of a matrix product either operand may be
 unsigned, of a convolution the first. Sums are i32 and wrap.
 """
@@ -94,7 +94,7 @@ def _every_fourth(x: Value, axis: int, place: int) -> Value:
 
 
 def _placed(part: Value, place: int) -> Value:
-    """Return bytes where they lie in a word."""
+    """Return the bytes of a word, in its order."""
     bits = bitcast(part, to=DType.U8) if part.dtype is DType.I8 else part
     wide = cast(bits, to=DType.U32)
     return shift_left(wide, 8 * place) if place else wide
@@ -116,7 +116,7 @@ def pack_bytes(
     A word holds elements a quarter of the axis apart, or four `neighbors`, the first in its lowest
     bits. `signed` says how a product reads them: words of signed bytes are i32, of others u32, and
     bytes are moved from one range to the other as `x`, i8 or u8, needs. What is missing in the last
-    words is zero. `padding` puts bytes that were `value` around the axes behind, low and high.
+    words is zero. `padding` puts bytes that were `value` around the axes after it, low and high.
     """
     require_dtype(x, "i8 u8")
     extent = x.shape[axis]
@@ -125,10 +125,10 @@ def pack_bytes(
             f"x has shape {x.describe_shape()}; {groups} groups of axis {axis} are no words",
             remedy="name an axis of known extent that the groups divide",
         )
-    words, behind = groups * -(-extent // groups // BYTES), x.shape[axis + 1 :]
+    words, trailing = groups * -(-extent // groups // BYTES), x.shape[axis + 1 :]
     if padding:
-        behind = _around(behind, padding)
-    return TensorType(_word(signed), (*x.shape[:axis], words, *behind))
+        trailing = _around(trailing, padding)
+    return TensorType(_word(signed), (*x.shape[:axis], words, *trailing))
 
 
 def _around(shape: Shape, padding: Pads) -> Shape:
@@ -136,14 +136,14 @@ def _around(shape: Shape, padding: Pads) -> Shape:
     if len(padding) != len(shape) or any(min(sides) < 0 for sides in padding):
         raise ShapeError(
             f"padding {padding} is given for {len(shape)} axes",
-            remedy="give two numbers, 0 or more, for each axis behind that of the words",
+            remedy="give two numbers, 0 or more, for each axis after that of the words",
         )
     return tuple(extent + sum(sides) for extent, sides in zip(shape, padding, strict=True))
 
 
 @op(_FAMILY, Trait.VIEW)
 def bytes_as_words(x: TensorType) -> TensorType:
-    """Four neighbors along the last axis as one word, where they lie: i8 as i32, u8 as u32.
+    """Four neighbors along the last axis as one word, without a copy: i8 as i32, u8 as u32.
 
     The first is in the lowest bits.
     """

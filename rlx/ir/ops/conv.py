@@ -43,7 +43,7 @@ def conv(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """Sum of products of every window of `x` with the taps of `w`; no tap is flipped.
 
     `x` `[N, C_in, *spatial]`, `w` `[C_out, C_in / groups, *taps]`; outside of `x` there are zeros.
-    Group `g` of the output channels sees group `g` of the input channels. Taps lie `dilation`
+    Group `g` of the output channels sees group `g` of the input channels. Taps are `dilation`
     apart, elements of `x` `input_dilation`, with zeros between. No channels give zeros; integers
     wrap; f16 and bf16 accumulate in f32.
     """
@@ -65,13 +65,13 @@ def _conv_direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttri
 
 
 def require_direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
-    """Raise a ShapeError unless tiles fit the positions, and `w` lies in panels for them."""
+    """Raise a ShapeError unless tiles fit the positions, and `w` is packed in panels for them."""
     planes = _bare_planes(x, w, window.sliding(x.rank))
     require_tiles(direct, w, planes.positions, ChannelPanels(direct.columns, window.groups))
 
 
 def require_tiles(direct: Direct, w: TensorType, positions: Shape, layout: Layout) -> None:
-    """Raise a ShapeError unless tiles of whole vectors fit the positions, and `w` lies for them."""
+    """Raise a ShapeError unless tiles of vectors fit the positions, and `w` has their panels."""
     _, rows, columns = map(upper, positions)
     fits = 1 <= direct.high <= rows and 1 <= direct.wide <= columns
     whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
@@ -104,11 +104,11 @@ def _conv_windowed(
 
 
 def _bare_planes(x: TensorType, w: TensorType, sliding: Geometry) -> Planes:
-    """Return the planes of a convolution whose input lies in memory as the kernel reads it."""
+    """Return the planes of a convolution whose input is stored as the kernel reads it."""
     sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding)
     if any(side != (0, 0, 1) for side in sides):
         raise ShapeError(
-            "kernels read the input where it lies: pad and spread it first",
+            "kernels read the input in place: pad and dilate it first",
             remedy="leave the choice to the passes",
         )
     return Planes.of(x.shape, w.shape, sliding)

@@ -1,4 +1,4 @@
-"""Convolution of images whose channels lie side by side; a pass makes it of `conv`.
+"""Convolution of channels-last images (NHWC); a pass makes it of `conv`.
 
 Images are `[N, *spatial, C]` and weights `[*taps, C_in / groups, C_out]`, as JAX names them NHWC
 and HWIO.
@@ -109,8 +109,8 @@ def _depthwise(windowed: Windowed, x: TensorType, w: TensorType, window: ConvAtt
 
 
 def _bare_planes(x: TensorType, w: TensorType, sliding: Geometry) -> Planes:
-    """Return the planes of a convolution whose input lies in memory as the kernel reads it."""
+    """Return the planes of a convolution whose input is stored as the kernel reads it."""
     require_dtype(x, "f32 f64")
     if any((axis.low, axis.high, axis.input_dilation) != (0, 0, 1) for axis in sliding):
-        raise ShapeError("kernels read the input where it lies", remedy="pad and spread it first")
+        raise ShapeError("kernels read the input in place", remedy="pad and dilate it first")
     return planes_of(x.shape, w.shape, sliding)

@@ -19,14 +19,14 @@ Pads: TypeAlias = tuple[tuple[int, int], ...]
 class Sliding:
     """How the window moves along one axis.
 
-    Result index `i` and tap `t` meet the padded input at `i * stride + t * dilation - low`; there
+    Result index `i` and tap `t` read the padded input at `i * stride + t * dilation - low`; there
     is an element where that is a multiple of `input_dilation`.
     """
 
     stride: int = 1
     low: int = 0
     high: int = 0
-    """Elements of padding behind the input; negative padding crops."""
+    """Elements of padding after the input; negative padding crops."""
     dilation: int = 1
     input_dilation: int = 1
 
@@ -104,7 +104,7 @@ def require_length(name: str, given: Sequence[object], axes: int) -> None:
 
 
 def spread(extent: Extent, step: int) -> Extent:
-    """Return the extent of an axis whose elements lie `step` apart."""
+    """Return the extent of an axis whose elements are `step` apart."""
     return extent if extent == 0 or step == 1 else (extent - 1) * step + 1
 
 

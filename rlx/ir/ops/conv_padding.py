@@ -11,9 +11,9 @@ def padded(x: Value, sliding: Geometry, first: int = 2) -> Value:
     """Return `x` as its windows see it; its spatial axes start at `first`."""
     for number, axis in enumerate(sliding, start=first):
         x = spread_axis(x, number, axis.input_dilation)
-    front, behind = (0,) * first, (0,) * (x.rank - first - len(sliding))
-    low = (*front, *(max(axis.low, 0) for axis in sliding), *behind)
-    high = (*front, *(max(axis.high, 0) for axis in sliding), *behind)
+    leading, trailing = (0,) * first, (0,) * (x.rank - first - len(sliding))
+    low = (*leading, *(max(axis.low, 0) for axis in sliding), *trailing)
+    high = (*leading, *(max(axis.high, 0) for axis in sliding), *trailing)
     wide = pad(x, low=low, high=high) if any((*low, *high)) else x
     for number, axis in enumerate(sliding, start=first):
         before, after = max(-axis.low, 0), max(-axis.high, 0)

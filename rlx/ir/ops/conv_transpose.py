@@ -125,7 +125,7 @@ def by_input(dy: Value, w: Value, spatial: Shape, sliding: Geometry, groups: int
 def by_weight(x: Value, dy: Value, taps: Shape, sliding: Geometry, groups: int) -> Value:
     """Return the gradient of a convolution by its weights: batch and channels change places.
 
-    The gradient is the window: its elements lie a stride apart, and taps are its positions.
+    The gradient is the window: its elements are a stride apart, and taps are its positions.
     """
     require_length("kernel_size", taps, len(sliding))
     turned = []

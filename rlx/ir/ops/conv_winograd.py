@@ -22,7 +22,7 @@ _AXES = 2
 
 
 def transformed_weights(w: Value, step: int) -> Value:
-    """Return `w` `[3, 3, C, K]` as the kernel meets it: `[(step + 2)^2, C, K]`."""
+    """Return `w` `[3, 3, C, K]` as the kernel reads it: `[(step + 2)^2, C, K]`."""
     inner, outputs = w.shape[2:]
     matrix = w.graph.constant(on_both_axes(transforms(step).taps).astype(w.dtype.numpy))
     flat = reshape(w, shape=(TAPS * TAPS, inner * outputs))
@@ -53,11 +53,11 @@ def _formula(x: Value, u: Value, *, padding: Pads, step: int, dilation: Numbers)
     images, *extents, inner = x.shape
     outputs = u.shape[-1]
     covered = [tiles_along(n, axis, step) * step for n, axis in zip(extents, axes, strict=True)]
-    behind = [
+    after = [
         c + (step + 1) * axis.dilation - n - axis.low
         for c, n, axis in zip(covered, extents, axes, strict=True)
     ]
-    wide = pad(x, low=(0, axes[0].low, axes[1].low, 0), high=(0, *behind, 0))
+    wide = pad(x, low=(0, axes[0].low, axes[1].low, 0), high=(0, *after, 0))
     elements = [_every(wide, (a, b), covered, axes, step) for a in range(tile) for b in range(tile)]
     into = x.graph.constant(on_both_axes(*made.image).astype(x.dtype.numpy))
     v = matmul(into, concat(*elements, axis=0))

@@ -71,7 +71,7 @@ def custom_call(
 def stated_results(*operands: TensorType, num_results: int, rule: Graph) -> tuple[TensorType, ...]:
     """The first `num_results` operands, differentiated by `rule` as results of the others.
 
-    While a graph is differentiated, it stands for a `custom_call` of the others; `rule` is that
+    While a graph is differentiated, it replaces a `custom_call` of the others; `rule` is that
     one's `vjp_body` or, in forward mode, `jvp_body`.
     """
     return operands[:num_results]

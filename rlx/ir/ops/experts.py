@@ -1,4 +1,4 @@
-"""Grouped matrix products for mixtures of experts: each row meets a matrix of its own choice."""
+"""Grouped matrix products (mixtures of experts): each row has the matrix of its expert."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FAMILY = "packed"
 def grouped_matmul(x: Value, weights: Value, experts: Value) -> Value:
     """`x[i] @ weights[experts[i]]` for x `[M, K]`, weights `[E, K, N]` and experts `[M]`.
 
-    Each row reads the matrix that it has chosen where that lies. (By the formula, matrices are
+    Each row reads the matrix of its expert in place. (By the formula, matrices are
     gathered, one for each row.)
     """
     require_dtype(x.type, "float", "x")
@@ -195,7 +195,7 @@ def _streamed(
     transposed: bool,
     count: int,
 ) -> None:
-    """Each row of `x` meets the blocks of its expert as they stream by."""
+    """Each row of `x` is multiplied by the blocks of its expert as they are read."""
     del x, experts, codebook, scheme
     _require_whole_panels(streamed.lanes, blocks, count, transposed=transposed)
 
@@ -212,7 +212,7 @@ def _in_tiles(
     transposed: bool,
     count: int,
 ) -> None:
-    """Neighboring rows of one expert meet its decoded blocks in tiles of `tile.columns`."""
+    """Consecutive rows of one expert share its decoded blocks in tiles of `tile.columns`."""
     del x, experts, codebook, scheme
     tile.require_positive()
     _require_whole_panels(tile.lanes, blocks, count, transposed=transposed)

@@ -18,7 +18,7 @@ _FAMILY = "foreign"
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
 TOKEN = TensorType(DType.I32, ())
-"""What an effect returns beside its results: something to hold on to."""
+"""The token that an effect returns in addition to its results."""
 
 
 @op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, Trait.FOREIGN)
@@ -31,7 +31,7 @@ def ffi_call(
 ) -> tuple[TensorType, ...]:
     """Apply the function registered as `target`, which does nothing but give its results.
 
-    It may be left out where nobody reads them, or run more often than it is written. The target
+    It may be eliminated where they are unread, or run more often than it is written. The target
     is given `attributes`, bytes, as they are.
     """
     if not result_types:

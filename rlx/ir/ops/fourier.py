@@ -1,7 +1,7 @@
 """The discrete Fourier transform along the middle axis of three, made of shorter ones.
 
 A length n = p q is p-point transforms of columns, a turn of each element and q-point transforms
-of rows. So are those that are too long for a cache, and a few long ones, whose parts then lie side
+of rows. So are those that are too long for a cache, and a few long ones, whose parts are then side
 by side in vectors. A large prime is a convolution of a length with small factors (Rader, 1968;
 Bluestein, 1970).
 """
@@ -103,7 +103,7 @@ def dft_of_prime(
 
     It is a convolution of as many points as there are `roots`, as for `dft` in the forward
     direction, with what has the `spectrum`. Point i is its point `given[i]`, and bin i is at
-    `taken[i]`; those of number 0 are behind all others.
+    `taken[i]`; those of number 0 come after all others.
     """
     require_dtype(x, "complex")
     n = _length(x, "fft")

@@ -26,7 +26,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "indexing"
 
 NO_INDEX = -(2**63)
-"""What stands for several indices, combined into one, of which one lies outside of its axis."""
+"""The combined index of several indices of which one is out of range."""
 
 
 @op(_FAMILY, Trait.INDEXED_READ, Trait.PART, Trait.MAY_FAULT, Trait.EPILOGUE)

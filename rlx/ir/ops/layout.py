@@ -1,4 +1,4 @@
-"""Ops that change where elements lie, and nothing else; passes make them for kernels."""
+"""Ops that change the layout of elements, and nothing else; passes make them for kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def pack_panels(b: TensorType, *, width: int, transposed: bool = False) -> Tenso
     require_dtype(b, "float int")
     require_rank(b, 2, "b")
     if b.layout is not None:
-        raise ShapeError(f"b already lies in {b.layout}", remedy="pack the matrix as it was before")
+        raise ShapeError(
+            f"b already has the layout {b.layout}", remedy="pack the matrix as it was before"
+        )
     packed = (swapped_type(b) if transposed else b).with_layout(Panels(width))
     packed.stored_shape  # noqa: B018 (raises where the columns do not fit panels)
     return packed
@@ -59,7 +61,7 @@ def pack_channels(w: TensorType, *, width: int, groups: int = 1) -> TensorType:
     require_dtype(w, "float int")
     if w.layout is not None:
         raise ShapeError(
-            f"w already lies in {w.layout}", remedy="pack the weights as they were before"
+            f"w already has the layout {w.layout}", remedy="pack the weights as they were before"
         )
     packed = w.with_layout(ChannelPanels(width, groups))
     packed.stored_shape  # noqa: B018 (raises where the channels do not fit panels)

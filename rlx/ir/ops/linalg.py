@@ -41,7 +41,7 @@ def matmul(a: TensorType, b: TensorType) -> TensorType:
 
 @lowered_by(matmul, Tile, layouts=(1,))
 def _matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
-    """Register tiles of `tile.rows` rows by one panel of columns, packed or as they lie in `b`."""
+    """Register tiles of `tile.rows` rows by one panel of columns, packed or as stored in `b`."""
     require_dtype(a, "f32 f64")
     require_tile(tile, b)
 
@@ -85,7 +85,7 @@ def _matmul_transposed_in_tiles(
 
 @lowered_by(matmul, Streamed)
 def _matmul_streamed(streamed: Streamed, a: TensorType, b: TensorType) -> None:
-    """Rows of `b` as they lie, meeting all rows of `a` at once."""
+    """Rows of `b` unpacked, each multiplied by all rows of `a` at once."""
     require_dtype(a, "f32 f64")
     lanes, columns = streamed.lanes, b.shape[-1]
     rows = a.shape[-2] if b.rank > 2 else product(a.shape[:-1])

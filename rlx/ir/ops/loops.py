@@ -47,7 +47,7 @@ def scan(
     Operands are the first carries, the consts, and the `xs`, of shape `(length, *row)`; step
     `t` sees row `t` of each. Results are the last carries and, for every further output of
     the body, its rows stacked. With `reverse` the steps run from the last row to the first.
-    `checkpoints` says how many steps' carries the reverse-mode derivative may store; what lies
+    `checkpoints` says how many steps' carries the reverse-mode derivative may store; what is
     between is computed again. The last `residuals` results exist for a backward sweep only.
     """
     _require_count("length", length, 0)
@@ -55,7 +55,7 @@ def scan(
     _require_count("num_consts", num_consts, 0)
     if checkpoints is not None and not 1 <= checkpoints <= max(length, 1):
         raise GraphError(
-            f"checkpoints is {checkpoints}; it must lie in 1..{length}, the length",
+            f"checkpoints is {checkpoints}; it must be in 1..{length}, the length",
             remedy="give a number of checkpoints from 1 to the length, or none",
         )
     first = num_carries + num_consts

@@ -94,13 +94,13 @@ def _columns(blocks: TensorType, scheme: str) -> int:
         raise ShapeError(
             f"blocks has shape {blocks.describe_shape()}; a row of {scheme} is whole blocks of "
             f"{kind.size} bytes",
-            remedy="pass a tensor's rows as they lie in the file, with their own scheme",
+            remedy="pass a tensor's rows as stored in the file, with their own scheme",
         )
     return size // kind.size * kind.elements
 
 
 def require_panels(lanes: int, blocks: TensorType, *, transposed: bool) -> None:
-    """Raise a ShapeError for blocks that do not lie in panels of as many rows as lanes."""
+    """Raise a ShapeError for blocks that are not packed in panels of as many rows as lanes."""
     fits = transposed and blocks.rank == 2 and blocks.layout == Panels(lanes)
     if not fits or not isinstance(blocks.shape[-1], int):
         raise ShapeError(
@@ -119,7 +119,7 @@ def _streamed(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """Blocks stream by once; every weight meets all rows of `x` as it is decoded."""
+    """Each block is read once; every weight multiplies all rows of `x` as it is decoded."""
     del x, codebook, scheme
     require_panels(streamed.lanes, blocks, transposed=transposed)
     if streamed.columns != streamed.lanes or streamed.depth != 1:
@@ -139,7 +139,7 @@ def _in_tiles(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """Some blocks of `tile.columns` rows are decoded, and meet many rows of `x` in tiles."""
+    """Some blocks of `tile.columns` rows are decoded, and multiply many rows of `x` in tiles."""
     del x, codebook, scheme
     tile.require_positive()
     require_panels(tile.lanes, blocks, transposed=transposed)

@@ -130,7 +130,7 @@ def _decoded_product(
 
 
 def _rows_of(words: Value, size: int = 0) -> Shape:
-    """Return the shape of what words stand for, cut into pieces if they have a size."""
+    """Return the shape of the decoded words, cut into pieces if they have a size."""
     extent = words.shape[-1]
     assert isinstance(extent, int)
     shape = (*words.shape[:-1], extent * BYTES)
@@ -247,7 +247,7 @@ def _streamed(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """Words of blocks stream by once, and meet all rows."""
+    """Words of blocks are read once, and multiply all rows."""
     del words, scales, sums, codebook, scheme
     require_panels(streamed.lanes, blocks, transposed=transposed)
 
@@ -264,7 +264,7 @@ def _in_tiles(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """Codes of some blocks are unpacked, and meet many rows in tiles of integers."""
+    """Codes of some blocks are unpacked, and multiply many rows in tiles of integers."""
     del words, scales, sums, codebook, scheme
     tile.require_positive()
     require_panels(tile.lanes, blocks, transposed=transposed)

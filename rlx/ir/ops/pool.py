@@ -116,7 +116,7 @@ def max_pool_backward(x: TensorType, dy: TensorType, windows: PoolAttributes) ->
 
 
 def _taps(x: Value, position: int, axis: WindowAxis) -> list[Value]:
-    """Return, for each tap of the windows along one axis, the elements that meet it."""
+    """Return, for each tap of the windows along one axis, the elements that it reads."""
     before: list[Extent] = [0] * x.rank
     after: list[Extent] = [0] * x.rank
     before[position] = axis.low

@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial axes of a tensor: where they lie, and how many there are.
+"""Windows that slide over the spatial axes of a tensor: their positions and their number.
 
 The spatial axes are the last ones but `inner`, as many as `kernel_size` has entries. Window
 `o` of an axis holds the positions `o * stride + tap * dilation - low` for its `size` taps;
@@ -18,7 +18,7 @@ from rlx.ir.ops.conv_geometry import per_axis, require_length
 from rlx.ir.shape import Extent, Shape, floor_divide, format_shape, is_at_most
 
 Sizes: TypeAlias = tuple[int, ...]
-"""One number per spatial axis; none at all stands for the default."""
+"""One number per spatial axis; none at all means the default."""
 
 Padding: TypeAlias = tuple[int | tuple[int, int], ...]
 """One width per spatial axis, for both ends or as (low, high)."""
@@ -55,7 +55,7 @@ class WindowAxis:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PoolAttributes(Attrs):
-    """How the windows of a pool slide over the spatial axes, behind which `inner` axes lie."""
+    """How the windows of a pool slide over the spatial axes, which `inner` axes follow."""
 
     kernel_size: Sizes
     stride: Sizes = ()

@@ -90,13 +90,13 @@ def cumsum(
 
 
 def _by_doubling(join: Callable[[Value, Value], Value]) -> Callable[..., Value]:
-    """Return the formula of a running fold: each step joins what lies 1, 2, 4, .. before."""
+    """Return the formula of a running fold: each step joins what is 1, 2, 4, .. before."""
 
     def formula(x: Value, *, axis: int, reverse: bool = False) -> Value:
         position = normalize_axis(axis, x.rank)
         extent, bound = x.shape[position], upper(x.shape[position])
         found = reverse_(x, axes=(position,)) if reverse else x
-        if extent != bound:  # what comes behind is read by nothing before it
+        if extent != bound:  # what comes after is read by nothing before it
             high = tuple(bound - extent if a == position else 0 for a in range(x.rank))
             found = pad(found, low=(0,) * x.rank, high=high)
         distance = 1

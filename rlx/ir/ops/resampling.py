@@ -20,7 +20,7 @@ Coordinates: TypeAlias = Literal[
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
     "tf_crop_and_resize",
 ]  # fmt: skip
-"""Where in the operand an index of the result lies."""
+"""Coordinate in the operand of an index of the result."""
 Rounding: TypeAlias = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 """Which neighbor is the nearest."""
 
@@ -45,7 +45,7 @@ class Taps:
     """`[result, taps]`, inside the operand."""
     weights: Array
     outside: Array | None
-    """Where the result lies outside the operand and is extrapolated."""
+    """Where the result is outside of the operand and is extrapolated."""
 
     @property
     def is_copy(self) -> bool:
@@ -76,7 +76,7 @@ def taps_of(
 def _positions(
     extent: int, size: int, scale: float, region: tuple[float, float], coordinates: Coordinates
 ) -> Array:
-    """Return where in the operand each index of the result lies."""
+    """Return the coordinate in the operand of each index of the result."""
     index = np.arange(size, dtype=np.float64)
     if coordinates == "asymmetric":
         return index / scale

@@ -70,7 +70,7 @@ def _number(graph: Graph, extent: Extent) -> Value:
 def _positions(
     extent: Value, count: Value, size: Extent, given: float | None, how: Resampling
 ) -> Value:
-    """Return where in the operand each index of the result lies, in f64."""
+    """Return the coordinate in the operand of each index of the result, in f64."""
     graph = extent.graph
     index = cast(graph.iota(type=TensorType(DType.I64, (size,))), to=DType.F64)
     scale = count / extent if given is None else graph.constant(given, DType.F64)
@@ -122,12 +122,12 @@ def _inside_alone(taps: Sequence[Value], weights: Sequence[Value], extent: Value
 
 
 def _taken(x: Value, axis: int, places: Value, extent: Value) -> Value:
-    """Return the elements at whole places, or at the ends where these lie outside."""
+    """Return the elements at whole places, or at the ends where these are outside."""
     return gather(x, cast(_inside(places, extent), to=DType.I64), axis=axis)
 
 
 def _inside(places: Value, extent: Value) -> Value:
-    """Return whole places, or the ends where these lie outside."""
+    """Return whole places, or the ends where these are outside."""
     return minimum(maximum(places, 0.0), extent - 1.0)
 
 

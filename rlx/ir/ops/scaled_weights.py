@@ -50,7 +50,7 @@ _NVFP4_BLOCK = 16
 def decode_weights(
     codes: Value, scale: Value, zero_point: Value | None = None, *, scheme: str, rows: int
 ) -> Value:
-    """Decode weights with scales beside them to f32 `[rows, N]`."""
+    """Decode weights with separate scales to f32 `[rows, N]`."""
     family, size = parse_scheme(scheme)
     columns = _columns(codes, scale, family, size, rows)
     _require_zero_point(zero_point, scale, family)
@@ -73,7 +73,7 @@ def decode_weights(
 def scaled_dequant_matmul(
     x: Value, codes: Value, scale: Value, zero_point: Value | None = None, *, scheme: str
 ) -> Value:
-    """`x @ W` for x f32 `[..., K]` and W `[K, N]` as codes with scales beside them.
+    """`x @ W` for x f32 `[..., K]` and W `[K, N]` as codes with separate scales.
 
     Weights that are params are laid out as blocks once, and never decoded as a whole.
     """

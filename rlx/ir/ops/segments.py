@@ -1,4 +1,4 @@
-"""How steps of a scan are cut into segments behind its checkpoints, and scans over them."""
+"""How steps of a scan are cut into segments after its checkpoints, and scans over them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def checkpoint_steps(length: int, count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The steps of a scan, cut behind its checkpoints: each has `short` steps or one more."""
+    """The steps of a scan, cut after its checkpoints: each has `short` steps or one more."""
 
     length: int
     count: int
@@ -33,7 +33,7 @@ class Segments:
     def of(cls, length: int, num_checkpoints: int) -> Segments:
         if not 0 <= num_checkpoints <= length:
             raise GraphError(
-                f"num_checkpoints is {num_checkpoints}; it must lie in 0..{length}, the length",
+                f"num_checkpoints is {num_checkpoints}; it must be in 0..{length}, the length",
                 remedy="give a number in that range",
             )
         count = num_checkpoints or length

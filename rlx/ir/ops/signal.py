@@ -48,7 +48,7 @@ def transform_length(type: TensorType, axis: int = -1) -> int:
     if not type.dtype.is_complex and normalize_axis(axis, type.rank) != type.rank - 1:
         raise ShapeError(
             f"floats are transformed along axis {axis} of {type.describe_shape()}; their real and "
-            "imaginary parts lie along the last one",
+            "imaginary parts are along the last one",
             remedy="convert them to complex numbers",
         )
     extent = _extent_of(type, axis)
@@ -57,7 +57,7 @@ def transform_length(type: TensorType, axis: int = -1) -> int:
         raise ShapeError(
             f"axis {axis} of {type.describe_shape()} holds no transform; it needs as many "
             "imaginary as real parts",
-            remedy="put the imaginary parts behind the real ones",
+            remedy="put the imaginary parts after the real ones",
         )
     return length
 

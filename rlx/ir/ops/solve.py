@@ -141,7 +141,7 @@ def _factor_by_library(_: Library, a: TensorType, **__: object) -> None:
 def rectangular_lu(a: Value) -> tuple[Value, Value, Value]:
     """Factor as `lu` does, matrices with more rows than columns or fewer, too.
 
-    They are factored with zeros beside them, among which nothing is exchanged.
+    They are factored padded with zeros, among which nothing is exchanged.
     """
     rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
     least = min(rows, columns)
@@ -221,7 +221,7 @@ def identity(a: Value) -> Value:
 
 
 def widened(a: Value) -> Value:
-    """Put zeros behind the rows or the columns of matrices, so that they are square."""
+    """Pad the rows or the columns of matrices with zeros, so that they are square."""
     rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
     size = max(rows, columns)
     high = (*(0,) * (a.rank - 2), size - rows, size - columns)

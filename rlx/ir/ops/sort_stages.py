@@ -72,7 +72,7 @@ def sort_keys(x: TensorType, *, indexed: bool) -> TensorType:
     wide = indexed or x.dtype.size == DType.I64.size
     if indexed and x.dtype.size == DType.I64.size:
         raise ShapeError(
-            f"{x.dtype} leaves no room for an index beside its key", remedy="sort it in rows"
+            f"{x.dtype} leaves no room for an index next to its key", remedy="sort it in rows"
         )
     return x.with_dtype(DType.I64 if wide else DType.I32)
 
@@ -100,7 +100,7 @@ def radix_move(keys: TensorType, starts: TensorType, *, start: int, bits: int) -
 
 @op(_FAMILY, Trait.WHOLE)
 def sorted_values(keys: TensorType, x: TensorType) -> TensorType:
-    """Turn sorted keys, without indices, into the elements of `x` that they stand for.
+    """Turn sorted keys, without indices, into the elements of `x` that they encode.
 
     Keys do not tell zeros and NaNs apart: they come as `x` has them.
     """
@@ -111,7 +111,7 @@ def sorted_values(keys: TensorType, x: TensorType) -> TensorType:
 def radix_starts(counts: Value) -> Value:
     """Return where the first of each block and digit goes: after all of lower digits.
 
-    Those of the same digit stand in the order of their blocks.
+    Those of the same digit are in the order of their blocks.
     """
     by_digit = transpose(counts, perm=(1, 0))
     elements = counts.type.elements
@@ -137,7 +137,7 @@ def argsort_by_digits(x: Value) -> Value:
 def _argsort_by_halves(keys: Value) -> Value:
     """Return the indices that sort keys of 64 bits: by their lower halves, then by the upper ones.
 
-    Either half has an index beside it; the second sort is stable, so that it keeps the first.
+    Either half has an index attached; the second sort is stable, so that it keeps the first.
     """
     index = keys.graph.iota(type=keys.type)
     by_lower = _sorted_keys(_beside(shift_left(keys, INDEX_BITS), index), INDEX_BITS, INDEX_BITS)

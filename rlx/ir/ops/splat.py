@@ -205,7 +205,7 @@ class _Scene:
         return cls(shape, shaped, _flat(meta))
 
     def _uses_colors(self) -> Value:
-        """True if no splat has a constant term of the harmonics: colours stand in for it."""
+        """True if no splat has a constant term of the harmonics: colours replace it."""
         graph = self.meta.graph
         if self.shape.coefficients == 0 or self.shape.coefficients >= _ALL_HARMONICS:
             return graph.constant(np.array([self.shape.coefficients == 0]))

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _FIRST_SETTING = 17
-"""Place of the tile size in `meta`, behind the camera and the size of the image."""
+"""Place of the tile size in `meta`, after the camera and the size of the image."""
 
 
 def gaussian_splat_render_meta(

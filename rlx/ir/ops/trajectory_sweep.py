@@ -140,7 +140,7 @@ class Sweep:
         return (d, *firsts, *lasts)
 
     def _last_step(self, forward: Graph, adds: bool) -> tuple[Graph, Graph]:
-        """Return what a short segment and what a longer one does behind its first steps."""
+        """Return what a short segment and what a longer one does after its first steps."""
         count = len(self.xs)
         types = [x.type.with_shape(x.shape[1:]) for x in self.xs]
         given = [self.init.type, self.init.type, *types, *types, *[self.init.type] * adds]

@@ -105,7 +105,7 @@ def scattered_windows(columns: Value, shape: Numbers, taps: Numbers, sliding: Ge
 
 
 def _tap(image: Value, at: Numbers, positions: Shape, sliding: Geometry) -> Value:
-    """Return what one tap meets at every position."""
+    """Return what one tap reads at every position."""
     start = [number * axis.dilation for number, axis in zip(at, sliding, strict=True)]
     step = [axis.stride for axis in sliding]
     stop = [

@@ -34,7 +34,7 @@ STEPS = (2, 4)
 Matrix: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
 _POINTS = {2: ("1",), 4: ("5/8", "3/2")}
-"""Points beside 0 and infinity, each with its negative. Those of steps of 4 give the smallest bound
+"""Points except 0 and infinity, each with its negative. Those of steps of 4 give the smallest bound
 of pairs in eighths, a quarter of that of the integers 1 and 2."""
 
 

@@ -13,7 +13,7 @@ def bind_extents(
 ) -> dict[str, int]:
     """Return symbol name -> extent; InputError where a given shape does not fit its declaration.
 
-    A symbol gets its value where it stands alone, or where it is the only unknown of a linear
+    A symbol gets its value where it is alone, or where it is the only unknown of a linear
     extent such as `2*n+1`.
     """
     for name, shape in declared.items():
@@ -64,7 +64,7 @@ def _check_symbol(name: str, symbol: Symbol, binding: Mapping[str, int]) -> None
     if value < symbol.min or (symbol.max is not None and value > symbol.max):
         bound = "unbounded" if symbol.max is None else symbol.max
         raise InputError(
-            f"{name!r} sets {symbol.name} = {value}; it must lie in [{symbol.min}, {bound}]",
+            f"{name!r} sets {symbol.name} = {value}; it must be in [{symbol.min}, {bound}]",
             remedy="give an array within the bounds, or declare a larger rlx.Dim",
         )
 

@@ -1,6 +1,6 @@
 """Collectives in NumPy: what each member gets, given the arrays of all of them.
 
-A communicator is a number here. What it stands for is entered in `GROUPS`, by whoever made it:
+A communicator is a number here. Its group is entered in `GROUPS` by its maker:
 members that are threads of one process (`rlx.distributed.simulate`), or the ranks of MPI.
 """
 
@@ -32,13 +32,13 @@ class Group(Protocol):
 
 
 GROUPS: dict[int, Group] = {}
-"""What communicators stand for."""
+"""Groups of communicators."""
 
 _FOLDS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
 def group_of(communicator: Array | None, axis_name: str, axis_size: int) -> Group:
-    """Return the group behind a communicator; InputError if it is unknown or of another size."""
+    """Return the group of a communicator; InputError if it is unknown or of another size."""
     if communicator is None:
         raise InputError(
             f"axis {axis_name!r} is bound to no ranks",
@@ -47,7 +47,7 @@ def group_of(communicator: Array | None, axis_name: str, axis_size: int) -> Grou
     group = GROUPS.get(int(communicator))
     if group is None:
         raise InputError(
-            f"axis {axis_name!r} has communicator {int(communicator)}, which nobody made here",
+            f"axis {axis_name!r} has communicator {int(communicator)}, which was not made here",
             remedy="make a mesh with rlx.distributed.Mesh",
         )
     if group.size != axis_size:

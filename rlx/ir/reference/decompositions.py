@@ -56,8 +56,8 @@ def _triangle(a: Array) -> tuple[Array, Array]:
     t, z = a.astype(np.complex128), np.eye(len(a), dtype=np.complex128)
     for high in range(len(a) - 1, 0, -1):
         for step in range(1, _MOST_STEPS + 1):
-            beside = np.abs(t[high, high]) + np.abs(t[high - 1, high - 1])
-            if np.abs(t[high, :high]).sum() <= np.finfo(np.float64).eps * (beside or 1.0):
+            scale = np.abs(t[high, high]) + np.abs(t[high - 1, high - 1])
+            if np.abs(t[high, :high]).sum() <= np.finfo(np.float64).eps * (scale or 1.0):
                 break
             block = slice(0, high + 1)
             shift = _corner_value(t[high - 1 : high + 1, high - 1 : high + 1])

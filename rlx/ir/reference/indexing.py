@@ -20,7 +20,7 @@ def decoded(indices: Array, extent: int, what: str) -> Array:
     if bad.any():
         position = tuple(int(i) for i in np.argwhere(bad)[0])
         raise IndexOutOfRangeError(
-            f"{what} at position {position} is {indices[position]}; it must lie in [0, {extent})",
+            f"{what} at position {position} is {indices[position]}; it must be in [0, {extent})",
             remedy="clip the indices, or check them before the call",
         )
     return values.astype(np.int64)

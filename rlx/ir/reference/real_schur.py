@@ -42,8 +42,8 @@ def _split_off(t: Array, high: int) -> int:
     """Return where the last block begins; entries that are negligible become 0."""
     low = 0
     for i in range(1, high + 1):
-        beside = np.abs(t[i, i]) + np.abs(t[i - 1, i - 1])
-        if np.abs(t[i, i - 1]) <= np.finfo(t.dtype).eps * (beside or 1):
+        scale = np.abs(t[i, i]) + np.abs(t[i - 1, i - 1])
+        if np.abs(t[i, i - 1]) <= np.finfo(t.dtype).eps * (scale or 1):
             low, t[i, i - 1] = i, 0
     return low
 
@@ -67,7 +67,7 @@ def _step(t: Array, z: Array, low: int, high: int, *, is_exceptional: bool) -> N
 def _turn_pair(t: Array, z: Array, low: int) -> None:
     """Make a block of two a triangle, or its diagonal equal where its eigenvalues are complex.
 
-    The larger of the entries beside the diagonal then stands above it.
+    The larger of the off-diagonal entries is then above the diagonal.
     """
     pair = slice(low, low + 2)
     (a, b), (c, d) = t[pair, pair]

@@ -25,7 +25,7 @@ class _Step:
 
 
 class Replay:
-    """Evaluates `graph` on arrays of the types of its inputs, which nobody checks.
+    """Evaluates `graph` on arrays of the types of its inputs, which are not checked.
 
     The types of results follow from those of operands, so that the checks of one evaluation
     (`evaluate`) hold for all that come after.
@@ -64,7 +64,7 @@ class Replay:
                     values[step.result] = np.asarray(made)
                 else:
                     values[step.result : step.result + step.count] = map(np.asarray, made)
-        for place in self._shared:  # what is kept for the next time is nobody's to change
+        for place in self._shared:  # what is kept for the next time must not change
             values[place] = values[place].copy()
             values[place].setflags(write=False)
         return [values[place] for place in self._outputs]

@@ -367,7 +367,7 @@ def _box(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return first and last column and row of the pixels where alpha reaches the cutoff.
 
-    Also whether these lie in an ellipse: otherwise the splat crosses the camera's plane.
+    Also whether these are in an ellipse: otherwise the splat crosses the camera's plane.
     """
     across, along, e00, e01, e11 = e
     g00, g01, g11 = (

@@ -115,8 +115,8 @@ def splat_composite(
 
 
 def _light(tile: Tile, meta: Array) -> Array:
-    behind: Array = tile.color + tile.transmittance[..., None] * meta[12:15].astype(np.float64)
-    return behind
+    background: Array = tile.color + tile.transmittance[..., None] * meta[12:15].astype(np.float64)
+    return background
 
 
 def _shown(tile: Tile, meta: Array) -> Array:
@@ -155,18 +155,18 @@ def splat_composite_backward(
         g = upstream[np.ix_(tile.rows, tile.columns)]
         light = _light(tile, meta)
         gain = g[..., :3] * np.where(light > 0, 2.2 * np.maximum(light, 0.0) ** 1.2, 0.0)
-        behind = gain @ meta[12:15].astype(np.float64) - g[..., 3]
+        background = gain @ meta[12:15].astype(np.float64) - g[..., 3]
         for hit in reversed(hits):
-            result[hit.place], behind = _sums(hit, gain, behind, clip)
+            result[hit.place], background = _sums(hit, gain, background, clip)
     return result.astype(coefficients.dtype)
 
 
-def _sums(hit: Hit, gain: Array, behind: Array, clip: float) -> tuple[Array, Array]:
-    """Return the sums of one entry, and what the light behind the splat in front counts for."""
+def _sums(hit: Hit, gain: Array, background: Array, clip: float) -> tuple[Array, Array]:
+    """Return the sums of one entry, and the share of the light from later splats."""
     met = hit.alpha > 0
     a = hit.alpha
     own = np.where(met, gain @ hit.coefficients[14:17], 0.0)
-    d_alpha = np.where(met, np.clip(hit.before * (own - behind), -clip, clip), 0.0)
+    d_alpha = np.where(met, np.clip(hit.before * (own - background), -clip, clip), 0.0)
     k = d_alpha * a
     stretch = np.where(met, hit.stretch, 1.0)
     moment = k / stretch
@@ -175,7 +175,7 @@ def _sums(hit: Hit, gain: Array, behind: Array, clip: float) -> tuple[Array, Arr
     weights = [moment, moment * np.where(met, hit.distance, 0.0) / stretch]
     sums = [np.sum((hit.before * a)[..., None] * gain, (0, 1)), [np.sum(k)]]
     sums += [[np.sum(weight * m) for m in monomials] for weight in weights]
-    return np.concatenate(sums), a * own + (1.0 - a) * behind
+    return np.concatenate(sums), a * own + (1.0 - a) * background
 
 
 @reference(ops.splat_sum_moments)

@@ -206,7 +206,7 @@ def polynomial_decay(
 
 
 def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
-    """The rate of the stretch between boundaries in which a step lies."""
+    """The rate of the interval between boundaries that contains a step."""
     ends, rates = rnp.asarray(boundaries), rnp.asarray(values)
     return lambda i: rates[rnp.sum(i > ends)]
 

@@ -38,7 +38,7 @@ def unbroadcast(z: Value, shape: Shape) -> Value:
     """Sum `z` over the axes along which `shape` was broadcast: the transpose of `expand_to`.
 
     One reduction whatever the number of axes; a reshape (a view) only where the result has
-    axes of extent 1 behind dropped ones. An axis that had one element all the time is not summed:
+    axes of extent 1 after dropped ones. An axis that had one element all the time is not summed:
     a sum would begin with 0.0, which costs an addition and the sign of a -0.0.
     """
     if z.shape == shape:

@@ -4,7 +4,7 @@
 
 Stages of a rendering become one op, which has a derivative (`fuse_decomposed_gaussian_splat`).
 
-Everything else is differentiated as it stands, through rules or formulas (`sweep`). The map
+Everything else is differentiated as it is, through rules or formulas (`sweep`). The map
 from old to new values is kept, so that `wrt` still means what it meant.
 """
 

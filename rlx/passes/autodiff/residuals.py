@@ -7,7 +7,7 @@ the one of fewest bytes; of two such sets the one that leaves less to compute.
 - Free: consts and rows of `xs`, which the backward loop reads as the forward one did, and
   whatever depends on consts alone, which leaves both loops.
 - Cheap, computed again: arithmetic, comparisons, movement, reductions of cheap values.
-- Dear, stored at or behind: transcendental functions, products, loops and all else.
+- Expensive, stored at or after: transcendental functions, products, loops and all else.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class _Network:
         """Return the values whose two sides the cut separates."""
         while (path := self._path()) is not None:
             self._fill(path)
-        behind = self._reaching_sink()
+        reaching = self._reaching_sink()
         return [
             port[0]
             for port in self._room
             if port[0] is not None
             and not port[1]
-            and port not in behind
-            and (port[0], True) in behind
+            and port not in reaching
+            and (port[0], True) in reaching
         ]
 
     def _path(self) -> list[_Port] | None:

@@ -5,7 +5,7 @@
 
 Where a derivative is taken, the results of a call are those of its rule: `begin` spells them out
 and leaves a mark, by which the rule is found; `finish` takes the marks away. What is then left is
-differentiated as it stands, if it is differentiated again.
+differentiated as it is, if it is differentiated again.
 """
 
 from __future__ import annotations

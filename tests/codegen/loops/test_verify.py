@@ -165,7 +165,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     ),
     "while": (endless, "the condition is f32; it must be bool"),
     "two parallel": (two_parallel, "one parallel loop"),
-    "nested parallel": (nested_parallel, "must stand at the top level"),
+    "nested parallel": (nested_parallel, "must be at the top level"),
     "late parallel": (late_parallel, "only lets may precede"),
     "accumulator": (undeclared_accumulator, "total is assigned in a simd loop"),
     "simd step": (simd_step, "a simd loop must have step 1"),

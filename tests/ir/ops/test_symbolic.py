@@ -21,7 +21,7 @@ def test_broadcasting_keeps_symbols_and_stretches_ones() -> None:
     graph = Graph("g")
     x, y = graph.input("x", (N, 1)), graph.input("y", (M,))
     assert (x + y).shape == (N, M)
-    with pytest.raises(ShapeError, match="extents n and m meet on axis -1"):
+    with pytest.raises(ShapeError, match="extents n and m differ on axis -1"):
         graph.add(graph.input("a", (2, N)), graph.input("b", (2, M)))
 
 

@@ -269,7 +269,7 @@ def sweep(**changes: Any) -> Any:
 
 REFUSED: dict[str, tuple[dict[str, Any], type[RlxError], str]] = {
     "more checkpoints than steps": (
-        {"num_checkpoints": 5}, GraphError, r"num_checkpoints is 5; it must lie in 0..4",
+        {"num_checkpoints": 5}, GraphError, r"num_checkpoints is 5; it must be in 0..4",
     ),
     "no forward body": ({"forward_body": None}, GraphError, "forward_body is missing"),
     "another number of rows": (

@@ -52,7 +52,7 @@ def test_f32_coded_indices_are_truncated_toward_zero() -> None:
 def test_an_index_out_of_range_is_an_error_that_names_op_and_position(
     indices: NDArray[np.generic],
 ) -> None:
-    message = r"at position \(1,\) is .*must lie in \[0, 3\)"
+    message = r"at position \(1,\) is .*must be in \[0, 3\)"
     with pytest.raises(IndexOutOfRangeError, match="gather: index " + message):
         run(ops.gather, np.ones((3, 2)), indices)
     with pytest.raises(IndexOutOfRangeError, match="scatter_add: index " + message):

@@ -49,7 +49,7 @@ def test_a_symbol_is_solved_from_a_linear_extent() -> None:
         ({"x": (3, 4, 1), "w": (4, 7)}, "of rank 2"),
         ({"x": (3, 5), "w": (4, 7)}, "'x' has shape (3, 5); it must be (n, 4) with n = 3"),
         ({"x": (3, 4), "w": (4, 8)}, "'w' has shape (4, 8); it must be (4, 2*n+1) with n = 3"),
-        ({"x": (10, 4), "w": (4, 21)}, "'x' sets n = 10; it must lie in [0, 9]"),
+        ({"x": (10, 4), "w": (4, 21)}, "'x' sets n = 10; it must be in [0, 9]"),
     ],
 )
 def test_feeds_that_do_not_fit_are_refused(

@@ -44,7 +44,7 @@ def conv_channels_last(
     lowering: Direct,
 ) -> None:
     if x.memory is None or w.memory is None or window.groups != 1:
-        raise InternalError("operands of a convolution in tiles must lie in memory, in one group")
+        raise InternalError("operands of a convolution in tiles must be in memory, in one group")
     k, rank = scope.k, len(out.shape)
     planes = planes_of(x.shape, w.shape, window.sliding(rank))
     spatial = tuple(range(1, rank - 1))

@@ -61,7 +61,7 @@ def conv_depthwise(
     sliding = window.sliding(len(x.shape))
     planes = Planes.of(padded_shape(x.shape, sliding), w.shape, bare(sliding))
     if x.memory is None:
-        raise InternalError("the input of a depthwise convolution must lie in memory")
+        raise InternalError("the input of a depthwise convolution must be in memory")
     outputs, spatial = static(out.shape[1]), tuple(range(2, len(out.shape)))
     each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
     target = out.grouped(((0,), (1,), *each))

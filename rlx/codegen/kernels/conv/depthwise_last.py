@@ -49,7 +49,7 @@ def conv_depthwise_channels_last(
     lowering: Windowed,
 ) -> None:
     if x.memory is None or w.memory is None:
-        raise InternalError("operands of a depthwise convolution must lie in memory")
+        raise InternalError("operands of a depthwise convolution must be in memory")
     k, rank = scope.k, len(out.shape)
     target = out.grouped(tuple((axis,) for axis in range(rank)))
     budget = (scope.target.vector_registers - _REGISTERS_BESIDE) // _REGISTERS_EACH

@@ -77,7 +77,7 @@ def _convolve(
 ) -> None:
     planes = Planes.of(x.shape, w.shape, window.sliding(len(x.shape)))
     if x.memory is None or w.memory is None:
-        raise InternalError("operands of a convolution in tiles must lie in memory")
+        raise InternalError("operands of a convolution in tiles must be in memory")
     k, outputs, groups = scope.k, static(out.shape[1]), window.groups
     spatial = tuple(range(2, len(out.shape)))
     each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)

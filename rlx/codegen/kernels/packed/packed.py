@@ -289,5 +289,5 @@ def out_and_book(rest: tuple[Reader | Writer, ...]) -> tuple[Writer, Buffer | No
 
 def memory_of(blocks: Reader) -> Buffer:
     if blocks.memory is None:
-        raise InternalError("packed blocks must lie in memory")
+        raise InternalError("packed blocks must be in memory")
     return blocks.memory

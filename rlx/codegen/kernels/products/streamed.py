@@ -46,7 +46,7 @@ def _product(
     """Compute a block of columns of one matrix of the batch per item."""
     k, batched, columns = scope.k, len(b.shape) > 2, upper(out.shape[-1])
     if b.memory is None:
-        raise InternalError("b of a streamed product must lie in memory")
+        raise InternalError("b of a streamed product must be in memory")
     groups = matrix_groups if batched else row_groups
     left, target = a.grouped(groups(a.shape)), out.grouped(groups(out.shape))
     rows, inner = target.extent_of(1), left.extent(1 if transposed else 2)

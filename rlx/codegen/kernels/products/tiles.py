@@ -175,7 +175,7 @@ class _Panels:
     def of(cls, scope: Scope, b: Reader, width: int) -> _Panels:
         dense = b.type.layout is not None or b.shape[-1] == width
         if b.memory is None:
-            raise InternalError("b of a tiled product must lie in memory")
+            raise InternalError("b of a tiled product must be in memory")
         columns, count = scope.extents.number(b.shape[-1]), panels_of(b.shape[-1], width)
         stride = width if dense else columns
         number, batched = scope.extents.number(count), len(b.shape) > 2

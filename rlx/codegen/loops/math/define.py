@@ -37,7 +37,7 @@ class FloatFormat:
 
     @property
     def magic(self) -> float:
-        """Adding it rounds to an integer, which then stands in the low bits."""
+        """Adding it rounds to an integer, which is then in the low bits."""
         return 1.5 * 2.0**self.mantissa
 
     @property
@@ -167,7 +167,7 @@ def square_root(x: E) -> E:
 
 
 def keep_tiny(m: FunctionBuilder, x: E, result: E) -> E:
-    """x itself where an odd function f(x) = x + O(x**2) cannot be told from x."""
+    """x itself where an odd function f(x) = x + O(x**2) rounds to x."""
     return select(abs(x) < 2.0 ** -(m.format.mantissa + 3), x, result)
 
 

@@ -32,7 +32,7 @@ def divide_by(divisor: float, prim: Prim) -> Function:
     The product with the rounded reciprocal is off by less than two units, and what that leaves of
     x is a number of the format, as it counts whole units: it gives the correction (Markstein,
     1990). Quotients by whole numbers stay away from where rounding turns, further than the
-    error of the reciprocal reaches. Only subnormal quotients lie halfway between two numbers:
+    error of the reciprocal reaches. Only subnormal quotients are halfway between two numbers:
     there a reciprocal above the true one leaves an odd quotient, and one below stays at an even.
     """
     m = FunctionBuilder(prim)

@@ -19,7 +19,7 @@ _BELOW_HALF = {
     Prim.F32: float(np.nextafter(np.float32(0.5), np.float32(0))),
     Prim.F64: math.nextafter(0.5, 0),
 }
-"""What is added before the fraction is cut. One half itself would round what lies just below a half
+"""What is added before the fraction is cut. One half itself would round what is just below a half
 up; where this sum is rounded, it is rounded across an integer for halves alone."""
 
 
@@ -56,7 +56,7 @@ def _bounded(builder: FunctionBuilder, x: E, target: Prim) -> E:
 
 
 def _saturated(x: E, target: Prim) -> E:
-    """Convert what lies between the bounds, and choose them beyond."""
+    """Convert what is between the bounds, and clamp to them."""
     low, high = float(least(target)), float(greatest(target) + 1)
     size = _size(x, target)
     whole = select((size >= 1) & (size < high), x, 0.0).cast(target)

@@ -78,8 +78,8 @@ def atan2(m: FunctionBuilder, y: E, x: E) -> E:
     high, low = m.split(*HALF_PI)
     steep = select(a > b, high - (q - (low - tail)), q + tail)
     angle = m.let("angle", steep)
-    behind = m.bits(x) < 0
+    is_left = m.bits(x) < 0
     turned = 2.0 * high - (angle - 2.0 * low)
-    magnitude = select(behind, turned, angle)
+    magnitude = select(is_left, turned, angle)
     ordered = (a >= b) | (b >= a)
     return select(ordered, m.with_sign_of(magnitude, y), m.constant(math.nan))

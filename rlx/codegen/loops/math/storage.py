@@ -167,7 +167,7 @@ round_sum_to_bf16 = _function(
     "`round_to_bf16` of what arithmetic makes of bf16: its NaNs fit and need no care.",
 )  # fmt: skip
 f64_to_f32_odd = _function(
-    "f64_to_f32_odd", _f64_to_f32_odd, Prim.F64, "The f32 beside x, odd unless exact."
+    "f64_to_f32_odd", _f64_to_f32_odd, Prim.F64, "The f32 next to x, odd unless exact."
 )
 
 

@@ -172,21 +172,21 @@ def flip_sign(m: FunctionBuilder, value: E, quadrant: E) -> E:
 
 
 def sine_of(m: FunctionBuilder, x: E, quadrant: E, r: E, low: E) -> E:
-    """The sine of x, whose magnitude lies `r + low` from a quadrant."""
+    """The sine of x, whose magnitude is `r + low` from a quadrant."""
     sine, cosine = sine_and_cosine(m, r, low)
     value = flip_sign(m, select((quadrant & 1).ne(0), cosine, sine), quadrant)
     return (m.bits(value) ^ (m.bits(x) & m.format.sign_bit)).bitcast(m.prim)
 
 
 def cosine_of(m: FunctionBuilder, quadrant: E, r: E, low: E) -> E:
-    """The cosine of what lies `r + low` from a quadrant."""
+    """The cosine of what is `r + low` from a quadrant."""
     sine, cosine = sine_and_cosine(m, r, low)
     value = select((quadrant & 1).ne(0), sine, cosine)
     return flip_sign(m, value, m.let("turned", quadrant + (quadrant & 1)))
 
 
 def tangent_of(m: FunctionBuilder, x: E, quadrant: E, r: E, low: E) -> E:
-    """The tangent of x, whose magnitude lies `r + low` from a quadrant."""
+    """The tangent of x, whose magnitude is `r + low` from a quadrant."""
     y = m.let("y", r * r)
     tail = m.let("tail", r * y * m.polynomial(y, coefficients.TAN))
     near = m.let("near", r + tail)

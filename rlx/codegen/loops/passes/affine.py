@@ -15,7 +15,7 @@ class Affine:
     """`constant + sum(coefficient * term)` over variables and other pure expressions."""
 
     terms: frozenset[tuple[Expr, int]] = frozenset()
-    """No coefficient is 0, and no term stands twice."""
+    """No coefficient is 0, and no term occurs twice."""
     constant: int = 0
 
     def coefficient(self, name: str) -> int:

@@ -85,7 +85,7 @@ class _Live:
                 return True
 
     def kept(self, block: Block) -> Block:
-        """Return the live statements of `block`, and comments beside them."""
+        """Return the live statements of `block` and their comments."""
         result = [kept for statement in block for kept in self._kept(statement)]
         return tuple(result) if any(not isinstance(s, Comment) for s in result) else ()
 

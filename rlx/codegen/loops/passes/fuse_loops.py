@@ -5,7 +5,7 @@
     for j in 0 .. 8:                  y[i] = t[i] + 1.0
       y[j] = t[j] + 1.0
 
-Statements between the two move before or behind both.
+Statements between the two move before or after both.
 """
 
 from __future__ import annotations

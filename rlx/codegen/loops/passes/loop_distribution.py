@@ -1,4 +1,4 @@
-"""Loop distribution: strided accesses of a loop in loops of their own, beside the arithmetic.
+"""Loop distribution: strided accesses of a loop in loops of their own, apart from the arithmetic.
 
     for i in 0 .. 32, simd:            local x_row: f64[32]
       let a = x[i * 3]           ->    for i_2 in 0 .. 32, simd: x_row[i_2] = x[i_2 * 3]
@@ -36,11 +36,11 @@ from rlx.codegen.loops.visit import (
 from rlx.dataclass import dataclass
 
 _MOST = 64
-"""Iterations whose strided elements are kept beside the loop: a block of instances."""
+"""Iterations whose strided elements are buffered: a block of instances."""
 
 
 def distributed(loop: For, names: Names) -> tuple[Block, For, Block] | None:
-    """Return what reads before a `simd` loop, the loop, and what writes behind it.
+    """Return what reads before a `simd` loop, the loop, and what writes after it.
 
     Iterations are independent, so that all may read before one writes. None where they are many or
     unknown in number, or where a buffer is both read and written here, or may be another's memory.
@@ -77,7 +77,7 @@ class _Distribution:
     _beside: dict[tuple[str, Expr], Buffer] = field(default_factory=dict)
 
     def statement(self, statement: Stmt) -> Stmt:
-        """Return a statement of the body over what lies beside the loop."""
+        """Return a statement of the body over the buffered elements."""
         self.strides.setdefault(self.source.var.name, 1)
         if isinstance(statement, Let):
             self.strides[statement.var.name] = stride(statement.value, self.strides)

@@ -34,7 +34,7 @@ FUSION: tuple[KernelPass, ...] = (
     fuse_loops,
     promote_buffers,  # after unrolling, which makes indices literals
     single_assignment,
-    forward_stores,  # after fusion, which brings loads behind their stores
+    forward_stores,  # after fusion, which moves loads after their stores
     common_subexpressions,
     dead_code,  # buffers that nothing loads any more
     inline_stored_values,
@@ -45,12 +45,12 @@ FUSION: tuple[KernelPass, ...] = (
 CLEANUP: tuple[KernelPass, ...] = (simplify, single_assignment, simplify, dead_code)
 """What every kernel goes through, after the passes that its builder asked for.
 
-A loop without trips assigns nothing: it goes before values are told from variables, and what
+A loop without trips assigns nothing: it is removed before values replace variables, and what
 values then make idle goes after.
 """
 
 UNROLLED_FUSION = (unroll_short_loops, *FUSION)
-"""The same, where short loops stand in the way of vectors: they are spelled out before."""
+"""The same, where short loops prevent vectorization: they are unrolled before."""
 
 REGISTERS: tuple[KernelPass, ...] = (
     common_subexpressions,

@@ -3,7 +3,7 @@
     let x: f32x2 = a[i; 2] * splat2(s)    ->    let x.0: f32 = a[i] * s
                                                 let x.1: f32 = a[i + 1] * s
 
-Kernels that choose their lanes by the target meet this pass without vectors; it is for those whose
+Kernels that choose their lanes by the target have no vectors here; it is for those whose
 blocks have a fixed number of lanes. Folds keep their order, so that the bits stay.
 """
 
@@ -93,7 +93,7 @@ class _Scalarizer:
                 return [inner]
 
     def _without_vectors(self, expr: Expr) -> Expr:
-        """Rewrite a scalar that stands on vectors; called bottom up, for each once."""
+        """Rewrite a scalar that is computed from vectors; called bottom up, for each once."""
         below = (inner.type.lanes > 1 for inner in walk_expression(expr))
         return self._scalar(expr) if expr.type.lanes == 1 and any(below) else expr
 

@@ -197,7 +197,7 @@ def _is_decided(expr: Expr) -> bool:
 
 
 def _is_below(range: Range, limit: Expr) -> bool:
-    """True if all of a range lies in [0, limit)."""
+    """True if all of a range is in [0, limit)."""
     return isinstance(limit, Const) and range[0] >= 0 and range[1] < limit.value
 
 

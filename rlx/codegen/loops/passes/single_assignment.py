@@ -9,7 +9,7 @@ let half = 0.5
 y[0] = a + half
 
 Others are declared where they get their first value, so that no idle one is stored before.
-Names are unique in a kernel, which its verifier demands: a name stands for one variable.
+Names are unique in a kernel, which its verifier demands: a name denotes one variable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def single_assignment(kernel: Kernel) -> Kernel:
 class _Versions:
     names: Names
     current: dict[str, Expr] = field(default_factory=dict)
-    """What stands for a variable now: a literal, or the value that it was given last."""
+    """Current value of a variable: a literal, or the value that was assigned last."""
     mutable: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
 

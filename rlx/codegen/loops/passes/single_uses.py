@@ -14,7 +14,7 @@ from rlx.codegen.loops.visit import all_expressions, map_blocks
 
 
 def inline_stored_values(kernel: Kernel) -> Kernel:
-    """Return `kernel` without `let`s that only the store or assignment behind them reads."""
+    """Return `kernel` without `let`s that only the next store or assignment reads."""
     reads = Counter(e.name for e in all_expressions(kernel.body) if isinstance(e, Var))
     body = _inlined(kernel.body, reads)
     return kernel if body == kernel.body else replace(kernel, body=body)

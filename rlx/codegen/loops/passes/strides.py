@@ -1,4 +1,4 @@
-"""How an integer expression moves with a loop variable: the stride analysis behind widening."""
+"""How an integer expression moves with a loop variable: the stride analysis for widening."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlx.codegen.loops.visit import operands
 def stride(node: Expr, strides: Mapping[str, int | None]) -> int | None:
     """Return what `node` grows by per iteration, or None if that is not one constant.
 
-    `strides` tells it of the variables bound in the loop; all others stand still.
+    `strides` gives the variables bound in the loop; all others are invariant.
     """
     if isinstance(node, Var):
         return strides.get(node.name, 0)

@@ -2,7 +2,7 @@
 
 A `simd` loop's iterations are independent by declaration, so its body runs for several of them
 at once without any analysis of aliasing; what a compiler's vectorizer would have to prove or to
-recognize (reductions through `fma`, `min` on floats) is given here. Elements that do not lie side
+recognize (reductions through `fma`, `min` on floats) is given here. Elements that are not side
 by side are moved one by one, the arithmetic between them is still on vectors. Bodies that need
 masks are not widened and are left to that vectorizer.
 

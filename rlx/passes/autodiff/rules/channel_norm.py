@@ -71,12 +71,12 @@ def _group_norm_pullback(
     x: Value, gamma: Value, g: Value, *, num_groups: int, axis: int, eps: float
 ) -> tuple[Value, Value, Value]:
     """`r * (s - mean(s) - n * mean(s * n))` over each group, with `s = g * gamma`."""
-    beside, shape = axes_beside(x, axis), grouped_shape(x.shape, num_groups, axis)
+    others, shape = axes_beside(x, axis), grouped_shape(x.shape, num_groups, axis)
     axes = grouped_axes(x.type, axis)
     normalized, scale, _, _ = standardized(reshape_to(x, shape), axes, eps)
     s = reshape_to(g * along_axis(gamma, x, axis), shape)
     mean = ops.reduce_mean(s, axes=axes, keepdims=True)
     along = normalized * ops.reduce_mean(s * normalized, axes=axes, keepdims=True)
-    by_gamma = ops.reduce_sum(g * reshape_to(normalized, x.shape), axes=beside)
+    by_gamma = ops.reduce_sum(g * reshape_to(normalized, x.shape), axes=others)
     by_x = reshape_to(scale * (s - mean - along), x.shape)
-    return by_x, by_gamma, ops.reduce_sum(g, axes=beside)
+    return by_x, by_gamma, ops.reduce_sum(g, axes=others)

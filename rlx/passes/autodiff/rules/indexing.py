@@ -78,7 +78,7 @@ def scatter_mul_jvp(
 ) -> Derivatives:
     """Each update's partial is the product of the others of its row: exact at zeros.
 
-    In the order of their rows, those before and those behind it are folds by doubling.
+    In the order of their rows, those before and those after it are folds by doubling.
     """
     tangent = at.tangents[0]
     if tangent is None or 0 in indices.shape:
@@ -91,11 +91,11 @@ def scatter_mul_jvp(
     factors = ops.gather(reshape_to(updates, (count, *row)), order)
     moved = ops.gather(reshape_to(tangent, (count, *row)), order)
     before = _products_before(factors, places)
-    behind = ops.reverse(
+    after = ops.reverse(
         _products_before(ops.reverse(factors, axes=(0,)), ops.reverse(places, axes=(0,))),
         axes=(0,),
     )
-    return ops.scatter_add(before * behind * moved, places, size=size)
+    return ops.scatter_add(before * after * moved, places, size=size)
 
 
 def _products_before(factors: Value, places: Value) -> Value:

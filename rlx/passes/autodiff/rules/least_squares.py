@@ -32,7 +32,7 @@ def least_squares_jvp(at: Pushforward, a: Value, b: Value, rtol: Value) -> Deriv
     if da is None:
         return None if db is None else ops.matmul(p, db)
     moved = -ops.matmul(da, x) if db is None else db - ops.matmul(da, x)
-    beside = ops.matmul(adjoint(da), b - ops.matmul(a, x))
+    residual = ops.matmul(adjoint(da), b - ops.matmul(a, x))
     up = ops.matmul(adjoint(da), ops.matmul(adjoint(p), x))
-    inside = moved + ops.matmul(adjoint(p), beside)
+    inside = moved + ops.matmul(adjoint(p), residual)
     return ops.matmul(p, inside - ops.matmul(a, up)) + up

@@ -117,7 +117,7 @@ def moving_carries(body: Graph, mask: Sequence[bool], num_carries: int) -> list[
 def _dual_inputs(
     loop: Loop, step: Step, tangents: Sequence[Value | None]
 ) -> tuple[list[Value], list[Value | None]]:
-    """Declare every operand and behind each part its tangents."""
+    """Declare every operand and after each part its tangents."""
     values: list[Value] = []
     moving: list[Value | None] = []
     rest = iter(tangents)

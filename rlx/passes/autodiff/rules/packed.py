@@ -1,4 +1,4 @@
-"""Derivatives of products with packed weights: linear in what meets them."""
+"""Derivatives of products with packed weights: linear in the other operand."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def backward_vjp(at: Pullback, x: Value, dy: Value, **geometry: Any) -> Derivati
 def sum_pool_transpose(at: Pullback, x: Value, windows: PoolAttributes) -> Derivatives:
     """Add each cotangent to all positions of its window.
 
-    Windows that lie side by side repeat it; others that overlap sum those which meet at a position.
+    Disjoint windows repeat it; overlapping ones sum the contributions at a position.
     """
     if 0 in x.shape:  # windows of padding alone
         return zeros(at.graph, at.cotangent.type.with_shape(x.shape))
@@ -100,7 +100,7 @@ def _repeated(g: Value, position: int, times: int) -> Value:
 
 
 def _apart(g: Value, position: int, axis: WindowAxis) -> Value:
-    """Put `stride - 1` zeros behind each element."""
+    """Put `stride - 1` zeros after each element."""
     split = reshape_to(g, (*g.shape[: position + 1], 1, *g.shape[position + 1 :]))
     low, high = [0] * split.rank, [0] * split.rank
     high[position + 1] = axis.stride - 1

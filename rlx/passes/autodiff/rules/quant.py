@@ -1,7 +1,7 @@
 """Derivatives of quantization: rounding passes what its straight-through estimator says.
 
 Cotangents and tangents of i8 values are f32; what is an integer product is differentiated as the
-product of centered floats that it stands for.
+product of centered floats that it represents.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def fake_quantize_lsq_jvp(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Requantized(Attrs):
-    """What a product of codes is computed with, beside the geometry of a convolution."""
+    """Scales and zero points of a product of codes, apart from the geometry of a convolution."""
 
     multiplier: tuple[float, ...]
     x_zero_point: int

@@ -61,7 +61,7 @@ def reduce_prod_jvp(
 
 
 def _fold_last(x: Value, axes: tuple[int, ...]) -> Value:
-    """Move `axes` behind the others and flatten them into one."""
+    """Move `axes` to the end and flatten them into one."""
     folded = sorted({normalize_axis(axis, x.rank) for axis in axes})
     kept = [axis for axis in range(x.rank) if axis not in folded]
     if kept + folded != list(range(x.rank)):

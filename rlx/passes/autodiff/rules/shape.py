@@ -86,7 +86,7 @@ def _pad_axis(x: Value, axis: int, before: Extent, after: Extent) -> Value:
 
 
 def _spread_axis(x: Value, axis: int, step: int) -> Value:
-    """Put `step - 1` zeros behind each element of one axis."""
+    """Put `step - 1` zeros after each element of one axis."""
     if step == 1:
         return x
     apart = reshape_to(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))

@@ -27,7 +27,7 @@ def irfft_vjp(at: Pullback, x: Value, *, n: int, axis: int, scale: float) -> Der
 
 
 def _bin_weights(spectrum: Value, n: int, axis: int, *, ends: float, inside: float) -> Value:
-    """Return weights of bins: those that mirror themselves lie at the ends."""
+    """Return weights of bins: those that mirror themselves are at the ends."""
     weights = np.full(n // 2 + 1, inside)
     weights[0] = ends
     if n % 2 == 0:

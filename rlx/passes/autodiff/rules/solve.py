@@ -129,7 +129,7 @@ def lu_jvp(at: Pushforward, a: Value) -> Derivatives:
 
 @jvp(ops.rectangular_lu)
 def rectangular_lu_jvp(at: Pushforward, a: Value) -> Derivatives:
-    """As of square matrices, with the identity where the zeros beside `a` left no pivots."""
+    """As of square matrices, with the identity where the padding of `a` left no pivots."""
     factors, _, permutation = at.results
     rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
     square = widened(factors)
@@ -139,9 +139,9 @@ def rectangular_lu_jvp(at: Pushforward, a: Value) -> Derivatives:
     square = ops.where(past, a.graph.constant(1, a.dtype), square)
     order = permutation
     if rows < columns:
-        beside = a.graph.iota(type=TensorType(DType.I32, (columns - rows,))) + rows
+        padding = a.graph.iota(type=TensorType(DType.I32, (columns - rows,))) + rows
         shape = (*permutation.shape[:-1], columns - rows)
-        order = ops.concat(permutation, expand_to(beside, shape), axis=-1)
+        order = ops.concat(permutation, expand_to(padding, shape), axis=-1)
     found = _moved_factors(square, order, widened(at.tangent))
     for axis, length in ((-2, rows), (-1, columns)):
         found = ops.narrow(found, axis=axis, start=0, length=length)

@@ -54,7 +54,7 @@ def render_vjp(at: Pullback, *operands: Value, **attributes: Any) -> Derivatives
 def stage_vjp(at: Pullback, *operands: Value, **attributes: Any) -> NoReturn:
     raise NoDerivativeError(
         "gaussian_splat_prepare and gaussian_splat_rasterize must be fused before "
-        "differentiation, and one of them stands without the other",
+        "differentiation, and one of them is there without the other",
         remedy="rasterize what was prepared in the same graph, or use gaussian_splat_render",
     )
 

@@ -1,7 +1,7 @@
 """Derivatives of conditional loops: forward in the loop itself, in reverse by blocks of steps.
 
-Reverse mode needs a bound. It runs blocks of about `sqrt(max_trips)` steps and skips those behind
-the last trip; a step is a branch that is not taken behind it, so that nothing is computed, nor
+Reverse mode needs a bound. It runs blocks of about `sqrt(max_trips)` steps and skips those after
+the last trip; a step is a branch that is not taken after it, so that nothing is computed, nor
 differentiated, that the loop did not compute.
 """
 
