@@ -64,8 +64,8 @@ def schur(a: TensorType) -> tuple[TensorType, TensorType]:
     Complex eigenvalues ascend along the diagonal, as far as rounding lets them. Of real matrices
     both factors are real, and a pair of complex eigenvalues is a block of two on the diagonal of
     `t`: equal entries there, off-diagonal ones of opposite sign, the larger above; they
-    are in the order of the iteration. Columns of `z` have the direction of vectors. A slice of which
-    not all values are found is NaN.
+    are in the order of the iteration. Columns of `z` have the direction of vectors. A slice whose
+    values are not all found is NaN.
     """
     _require_square(a, _DTYPES)
     return a, a
