@@ -9,11 +9,11 @@ change with the number of threads.
 from __future__ import annotations
 
 import functools
-import os
 import platform
 from collections.abc import Collection
 from pathlib import Path
 
+from rlx.cores import usable_cores
 from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 
@@ -116,7 +116,7 @@ def detect_target() -> Target:
         vendor=fields.get("vendor_id", "unknown"),
         cpu=fields.get("model name", "unknown"),
         features=frozenset(_llvm_spelling(flag) for flag in flags),
-        cores=_usable_cores(),
+        cores=usable_cores(),
         l1=_cache_size(1, 32 * 1024),
         l2=_cache_size(2, 512 * 1024),
         l3=_cache_size(3, 8 * 1024**2),
@@ -211,12 +211,6 @@ def _llvm_spelling(flag: str) -> str:
     if flag in _RENAMED:
         return _RENAMED[flag]
     return flag.replace("_", "." if flag.startswith("sse4") else "")
-
-
-def _usable_cores() -> int:
-    """Cores this process may run on, which a container or taskset can narrow."""
-    affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _cache_size(level: int, default: int) -> int:

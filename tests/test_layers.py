@@ -22,7 +22,7 @@ LAYERS = (
     ("safetensors_file",),
     ("ir",),
     ("gguf",),
-    ("target",),
+    ("cores", "target"),
     ("passes",),
     ("codegen",),
     ("custom", "runtime"),

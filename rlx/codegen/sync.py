@@ -1,16 +1,41 @@
-"""The block of memory through which the threads of a pool meet: see `rlx.codegen.threaded`."""
+"""The block of memory that the threads of a pool share: see `rlx.codegen.pool`."""
 
 from __future__ import annotations
 
 LINE = 8
 """i64 words in a cache line."""
-ARRIVED, PASSED, JOB, SEAT, DONE, EXTENTS = (LINE * i for i in range(6))
+
+EPOCH, JOINED = 0, 1
+"""Regions opened so far; workers that joined the open one, plus `CLOSED` once it is closed."""
+TASK, ARENA, MOVES, REGION, PARTS, ACTIVE, THREADS = (LINE + i for i in range(7))
+"""The region: the task's address, what it takes, its parts per thread, how many threads may
+join; then the threads of the run."""
+LEFT = 2 * LINE
+"""Workers that left the region, plus `WAITING` while the caller sleeps until all have."""
+SLEEPING, WAKE, WAKE_TIME, LATENCY, LAST_LOOK, STOP, STARTED, CLOCK = (
+    3 * LINE + i for i in range(8)
+)
+"""Workers asleep that were not woken yet; times that they were woken; when that was last, and how
+long it took; when a caller last found some asleep; 1 once they must end; workers started; the
+number of the system's monotonic clock. Times are in nanoseconds."""
+
+AVOID, PENALTY, CREDIT = (4 * LINE + i for i in range(3))
+"""Until when the caller opens no regions, or 0; how long that was; what workers have gained, less
+what the caller has waited for workers that were interrupted."""
+
+MUTEX, WOKEN, DONE = (5 * LINE + 2 * LINE * i for i in range(3))
+"""A `pthread_mutex_t`, and `pthread_cond_t` of the workers and of the caller: 128 bytes each."""
+
+EXTENTS = DONE + 2 * LINE
 MAX_EXTENTS = 2 * LINE
-WORKERS = EXTENTS + MAX_EXTENTS
-"""The words of `sync`: threads at the barrier, barriers passed, jobs started, the job's seat,
-workers that finished it, its extents; then, per thread, the last job it took part in."""
+"""The extents of the run."""
+
+CLAIMED = EXTENTS + MAX_EXTENTS
+"""A line per thread: how many of its parts were claimed, by itself or by others."""
+
+CLOSED = WAITING = 1 << 32
 
 
 def sync_words(threads: int) -> int:
     """Return the size of the sync block of a pool of `threads` threads."""
-    return WORKERS + LINE * threads
+    return CLAIMED + LINE * threads

@@ -1,72 +1,62 @@
-"""Entries for runs on several threads, and the protocol between them.
+"""Entries for runs on several threads: fork and join around every parallel loop.
 
-A run is SPMD: every thread executes the same list of kernels, each over its static share of
-their parallel loops, with a barrier wherever a kernel touches what another thread may have
-written. Which thread computes what does not change any result. Kernels without a parallel loop,
-and kernels that can fail, run on thread 0 alone; of those that come apart (`codegen.checks`,
-`codegen.attempts`) only the checks do.
+The caller runs the thunks in order. A kernel with a parallel loop is a region, whose parts it and
+the workers of a pool claim (`codegen.pool`); what else there is, it runs alone. Which thread
+computes a part, and how many parts there are, does not change any result. Kernels that can fail
+run on the caller alone, so that the first fault is the one reported; of those that come apart
+(`codegen.checks`, `codegen.attempts`) only the checks do.
 
-    <name>_launch(arena, [moves,] sync, extents..., threads, seat)   thread 0: start all, join in
-    <name>_worker(arena, [moves,] sync, thread, threads, seat, patience)    the others, until idle
-    <name>_join(arena, sync, threads)                               thread 0, after a fault
+    <name>_launch(arena, [moves,] sync, extents..., threads, task, arena_at, moves_at)
+    <name>_part(arena, moves, sync, region, part, parts)       the task: one part of a region
+    <name>_worker(sync)                                        what a thread of the pool runs
 
-`moves` is there if regions may lie elsewhere than planned (`codegen.io_binding`).
-
-`sync` is a block of i64 words shared by the threads of one pool, one cache line per word in use.
-A seat is a number for one executable's arena: a worker serves one seat at a time and returns
-when a job is for another seat, or when nothing happened for `patience` rounds of waiting.
-
-A fault on thread 0 ends its run at once. The others learn of it from the arena's header: a
-barrier lets them pass once a status is there, and they skip the segments that follow.
+`moves` is there if regions of the arena may be elsewhere than planned (`codegen.io_binding`).
+`task`, `arena_at` and `moves_at` are addresses that the workers pass on. The start routine of
+workers is the same in all programs.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlx.codegen.attempts import take_part
-from rlx.codegen.checks import split_checks, take_apart
-from rlx.codegen.entry import (
-    Kernels,
-    ThunkCalls,
-    can_fail,
-    declare_arena,
-    entry_name,
-    full_range,
-)
-from rlx.codegen.io_binding import IoBindingCalls, declare_moved, declare_moves, read_moves
-from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.checks import take_apart
+from rlx.codegen.entry import Kernels, ThunkCalls, can_fail, declare_arena, entry_name, full_range
+from rlx.codegen.estimate import nanoseconds
+from rlx.codegen.io_binding import IoBindingCalls, declare_moves
+from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum
-from rlx.codegen.loops.nodes import AtomicOp, Buffer, Invoke, Kernel, Module, Prim, ValueType
+from rlx.codegen.loops.nodes import Buffer, Invoke, Kernel, Module, Prim
+from rlx.codegen.pool import LEAST_SHARED, declare_sync, pool_kernels
 from rlx.codegen.regions import Region
-from rlx.codegen.schedule import (
-    AnyThunk,
-    Phase,
-    Schedule,
-    Thunk,
-)
-from rlx.codegen.segments import Barrier, Step, plan_segments
-from rlx.codegen.sync import ARRIVED, DONE, EXTENTS, JOB, LINE, MAX_EXTENTS, PASSED, SEAT, WORKERS
+from rlx.codegen.schedule import Phase, Schedule, Thunk
+from rlx.codegen.sync import ARENA, EXTENTS, MAX_EXTENTS, MOVES, TASK, THREADS
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 
-_SPINS = 2000
-"""Pauses before a waiting thread offers its core to others: some tens of microseconds."""
+_ARGUMENTS = {THREADS: "threads", TASK: "task", ARENA: "arena_at", MOVES: "moves_at"}
+"""What `launch` is given for the workers."""
+
+_LEAST_PROGRAM = 2 * LEAST_SHARED
+"""Nanoseconds of shared work without which a program has no entries for several threads."""
 
 
 def has_shared_work(schedule: Schedule, kernels: Kernels) -> bool:
-    """True if any kernel of the run phase is one for which threads are woken."""
-    return any(
-        isinstance(thunk, Thunk) and _is_worth_waking(thunk, kernels[thunk.kernel_key])
-        for thunk in schedule.phase(Phase.RUN)
-    )
+    """True if the kernels of the run phase that threads can share are worth that."""
+    regions = _regions(schedule, *take_apart(schedule, kernels))
+    return sum(work for _, work in regions) >= _LEAST_PROGRAM
 
 
-def _is_worth_waking(thunk: Thunk, kernel: Kernel) -> bool:
-    whole = is_shared(kernel) or split_checks(kernel) is not None
-    return kernel.wakes_threads and (whole or take_part(thunk, kernel) is not None)
+def _regions(schedule: Schedule, apart: Schedule, kernels: Kernels) -> list[tuple[Thunk, int]]:
+    """Return the thunks of `apart` that threads share, and how many nanoseconds they take.
+
+    `apart` is made from `schedule`, whose thunks are named after their ops.
+    """
+    whole = {t.node: t for t in schedule.phase(Phase.RUN) if isinstance(t, Thunk)}
+    thunks = [thunk for thunk in apart.phase(Phase.RUN) if isinstance(thunk, Thunk)]
+    shared = [thunk for thunk in thunks if is_shared(kernels[thunk.kernel_key])]
+    timed = [(thunk, nanoseconds(whole[thunk.node])) for thunk in shared]
+    return [(thunk, work) for thunk, work in timed if work >= LEAST_SHARED]
 
 
 def is_shared(kernel: Kernel) -> bool:
@@ -82,225 +72,118 @@ def with_threads(
 ) -> Module:
     """Return `module` with the entries for running `schedule` on several threads."""
     if len(symbols) > MAX_EXTENTS:
-        raise InternalError(f"{len(symbols)} symbols of a graph; a job carries {MAX_EXTENTS}")
-    barrier = _barrier(schedule)
+        raise InternalError(f"{len(symbols)} symbols of a graph; a run carries {MAX_EXTENTS}")
     apart, known = take_apart(schedule, kernels)
     parts = [kernel for key, kernel in known.items() if key not in kernels]
-    share = _share(apart, known, symbols, regions, barrier)
-    wait = _wait_for_workers(schedule)
-    entries = (
-        _launch(schedule, share, wait, symbols, regions),
-        _worker(schedule, share, symbols, regions),
-        _join(schedule, wait),
-    )
+    protocol, share, worker = pool_kernels(schedule.name)
+    shared = _regions(schedule, apart, known)
+    program = _Threaded(apart, known, shared, tuple(symbols), tuple(regions))
     return replace(
         module,
-        kernels=(*module.kernels, *parts, barrier, share, wait),
-        entries=(*module.entries, *entries),
+        kernels=(*module.kernels, *parts, *protocol),
+        entries=(*module.entries, program.part(), program.launch(share), worker),
     )
-
-
-# Waiting
-
-
-def _wait_round(k: KernelBuilder, rounds: Mutable) -> None:
-    """Pause; after many rounds also let other threads have the core."""
-    k.pause()
-    rounds.set(rounds + 1)
-    with k.if_(rounds > _SPINS):
-        k.external("sched_yield", (), ValueType(Prim.I32))
-
-
-def _wait_until(k: KernelBuilder, sync: Buffer, word: int, expected: E) -> None:
-    rounds = k.mutable("rounds", const(0, Prim.I64))
-    seen = k.mutable("current", _load(k, sync, word))
-    with k.while_(seen.ne(expected)):
-        _wait_round(k, rounds)
-        seen.set(_load(k, sync, word))
-
-
-def _declare_sync(k: KernelBuilder) -> Buffer:
-    return k.argument("sync", Prim.I64, writable=True, may_alias=True)
-
-
-def _load(k: KernelBuilder, buffer: Buffer, word: int | E) -> E:
-    seen = k.atomic(AtomicOp.LOAD, buffer, word)
-    assert seen is not None, "an atomic load binds what it saw"
-    return seen
-
-
-def _barrier(schedule: Schedule) -> Kernel:
-    """Wait until all threads are here, or until a fault is recorded in the header."""
-    k = KernelBuilder(entry_name(schedule, "barrier"))
-    header = k.argument("header", Prim.I64, may_alias=True)
-    sync = _declare_sync(k)
-    threads = k.scalar("threads")
-    passed = k.let("passed", _load(k, sync, PASSED))
-    arrived = k.atomic(AtomicOp.ADD, sync, ARRIVED, 1)
-    assert arrived is not None, "an atomic add binds what it saw"
-    with k.if_(arrived.eq(threads - 1)):
-        k.atomic(AtomicOp.STORE, sync, ARRIVED, 0)
-        k.atomic(AtomicOp.STORE, sync, PASSED, passed + 1)
-    with k.else_():
-        rounds = k.mutable("rounds", const(0, Prim.I64))
-        waiting = k.mutable("waiting", const(1, Prim.I64))
-        with k.while_(waiting.ne(0)):
-            _wait_round(k, rounds)
-            now = _load(k, sync, PASSED)
-            fault = _load(k, header, 0)
-            with k.if_(now.ne(passed) | fault.ne(0)):
-                waiting.set(0)
-    return k.build(["All threads meet here."])
-
-
-# The run of one thread
-
-
-def _share(
-    schedule: Schedule,
-    kernels: Kernels,
-    symbols: Sequence[str],
-    regions: Sequence[Region],
-    barrier: Kernel,
-) -> Kernel:
-    """Build one thread's share of the run phase."""
-    k = KernelBuilder(entry_name(schedule, "share"))
-    arena = declare_arena(k)
-    sync = _declare_sync(k)
-    extents = {symbol: k.scalar(symbol) for symbol in symbols}
-    calls = IoBindingCalls(k, arena, extents, kernels, declare_moved(k, regions))
-    builder = _ShareBuilder(k, calls, sync, k.scalar("thread"), k.scalar("threads"))
-    builder.run(schedule.phase(Phase.RUN), barrier)
-    return k.build([f"{schedule.name}: the share of one thread of several."])
 
 
 @dataclass(frozen=True, slots=True)
-class _ShareBuilder:
-    k: KernelBuilder
-    calls: ThunkCalls
-    sync: Buffer
-    thread: E
-    threads: E
+class _Threaded:
+    schedule: Schedule
+    kernels: Kernels
+    shared: Sequence[tuple[Thunk, int]]
+    """The regions in order, and how many nanoseconds they take at the largest extents."""
+    symbols: tuple[str, ...]
+    regions: tuple[Region, ...]
 
-    def run(self, thunks: Sequence[AnyThunk], barrier: Kernel) -> None:
-        segments = plan_segments(thunks, self._is_solo, self._fails)
-        self._segment(segments[0], barrier)
-        for segment in segments[1:]:
-            status = self.k.let("status", self.k.load(self.calls.arena, 0))
-            with self.k.if_(status.eq(0)):
-                self._segment(segment, barrier)
+    def launch(self, share: Kernel) -> Kernel:
+        """Build the entry that runs all thunks, the shared ones with the pool's workers."""
+        k = KernelBuilder(entry_name(self.schedule, "launch"))
+        arena = declare_arena(k)
+        moves = declare_moves(k) if self.regions else None
+        sync = declare_sync(k)
+        extents = {symbol: k.scalar(symbol) for symbol in self.symbols}
+        for word, name in _ARGUMENTS.items():
+            k.store(sync, word, k.scalar(name))
+        for position, extent in enumerate(extents.values()):
+            k.store(sync, EXTENTS + position, extent)
+        calls = self._calls(k, arena, moves, extents)
+        rests = self._rests(calls)
+        for thunk in self.schedule.phase(Phase.RUN):
+            if id(thunk) not in rests:
+                calls.emit(thunk)
+                continue
+            assert isinstance(thunk, Thunk), "only plain thunks are shared"
+            number, work, rest = rests[id(thunk)]
+            given = [const(number, Prim.I64), _trips(calls, thunk)[2], work, rest]
+            k.invoke(share, [k.address(sync, writable=True)], given)
+        return k.build([f"{self.schedule.name}: the hot path on several threads."])
 
-    def _is_solo(self, thunk: AnyThunk) -> bool:
-        return not isinstance(thunk, Thunk) or not is_shared(self.calls.kernel(thunk))
+    def part(self) -> Kernel:
+        """Build the entry that computes one part of a region."""
+        k = KernelBuilder(entry_name(self.schedule, "part"))
+        arena, moves, sync = declare_arena(k), declare_moves(k), declare_sync(k)
+        region, part, parts = (k.scalar(name) for name in ("region", "part", "parts"))
+        extents = {s: k.load(sync, EXTENTS + i) for i, s in enumerate(self.symbols)}
+        calls = self._calls(k, arena, moves, extents)
+        if self.shared:
+            self._part(calls, [thunk for thunk, _ in self.shared], 0, region, (part, parts))
+        return k.build([f"{self.schedule.name}: one part of a parallel loop."])
 
-    def _fails(self, thunk: Thunk) -> bool:
-        return can_fail(self.calls.kernel(thunk))
+    def _part(
+        self, calls: ThunkCalls, thunks: Sequence[Thunk], first: int, region: E, of: tuple[E, E]
+    ) -> None:
+        """Emit a search for `region` among those of `thunks`, which are numbered from `first`."""
+        if len(thunks) == 1:
+            calls.call(thunks[0], share_of(calls, thunks[0], *of))
+            return
+        half = len(thunks) // 2
+        with calls.k.if_(region < first + half):
+            self._part(calls, thunks[:half], first, region, of)
+        with calls.k.else_():
+            self._part(calls, thunks[half:], first + half, region, of)
 
-    def _segment(self, steps: Sequence[Step], barrier: Kernel) -> None:
-        """Emit steps in order; neighbors that run alone share one `if`."""
-        for alone, group in itertools.groupby(steps, key=self._runs_alone):
-            if alone:
-                with self.k.if_(self.thread.eq(0)):
-                    for step in group:
-                        self._step(step, barrier)
-            else:
-                for step in group:
-                    self._step(step, barrier)
+    def _rests(self, calls: ThunkCalls) -> dict[int, tuple[int, E, E]]:
+        """Return per region its number, its work, and what of that is left in the run with it."""
+        found: dict[int, tuple[int, E, E]] = {}
+        rest = const(0, Prim.I64)
+        for number, (thunk, most) in reversed([*enumerate(self.shared)]):
+            work = _work(calls, thunk, most)
+            rest = calls.k.let("rest", rest + work)
+            found[id(thunk)] = number, work, rest
+        return found
 
-    def _runs_alone(self, step: Step) -> bool:
-        return not isinstance(step, Barrier) and self._is_solo(step)
-
-    def _step(self, step: Step, barrier: Kernel) -> None:
-        if isinstance(step, Barrier):
-            header = self.k.address(self.calls.arena, 0, prim=Prim.I64)
-            sync = self.k.address(self.sync, writable=True)
-            self.k.invoke(barrier, [header, sync], [self.threads])
-        elif isinstance(step, Thunk) and not self._is_solo(step):
-            self.calls.call(step, share_of(self.calls, step, self.thread, self.threads))
-        else:
-            self.calls.emit(step)
+    def _calls(
+        self, k: KernelBuilder, arena: Buffer, moves: Buffer | None, extents: dict[str, E]
+    ) -> IoBindingCalls:
+        moved = {}
+        if moves is not None:
+            moved = {region: k.load(moves, i) for i, region in enumerate(self.regions)}
+        return IoBindingCalls(k, arena, extents, self.kernels, moved)
 
 
 def share_of(calls: ThunkCalls, thunk: Thunk, part: E, parts: E) -> tuple[E, E]:
     """Return one of `parts` shares of the kernel's parallel loop, in the caller's terms."""
-    kernel = calls.kernel(thunk)
-    loop = kernel.parallel_loop
+    start, stop, trips = _trips(calls, thunk)
+    loop = calls.kernel(thunk).parallel_loop
     assert loop is not None, "only kernels with a parallel loop are shared"
-    whole = Invoke(kernel, (), tuple(s.node for s in calls.scalars(thunk)))
-    start, stop = (E(bound) for bound in full_range(whole))
-    trips = (stop - start + (loop.step - 1)) // loop.step
     first = start + trips * part // parts * loop.step
     last = start + trips * (part + 1) // parts * loop.step
     return first, last if loop.step == 1 else minimum(last, stop)
 
 
-# Entries
+def _trips(calls: ThunkCalls, thunk: Thunk) -> tuple[E, E, E]:
+    """Return the bounds of the kernel's parallel loop and its trips, in the caller's terms."""
+    kernel = calls.kernel(thunk)
+    loop = kernel.parallel_loop
+    assert loop is not None, "only kernels with a parallel loop are shared"
+    whole = Invoke(kernel, (), tuple(s.node for s in calls.scalars(thunk)))
+    start, stop = (E(bound) for bound in full_range(whole))
+    return start, stop, (stop - start + (loop.step - 1)) // loop.step
 
 
-def _launch(
-    schedule: Schedule,
-    share: Kernel,
-    wait: Kernel,
-    symbols: Sequence[str],
-    regions: Sequence[Region],
-) -> Kernel:
-    k = KernelBuilder(entry_name(schedule, "launch"))
-    arena = declare_arena(k)
-    moved = read_moves(k, declare_moves(k), regions) if regions else []
-    sync = _declare_sync(k)
-    extents = [k.scalar(symbol) for symbol in symbols]
-    threads, seat = k.scalar("threads"), k.scalar("seat")
-    for word, value in ((ARRIVED, 0), (DONE, 0), (SEAT, seat)):
-        k.atomic(AtomicOp.STORE, sync, word, value)
-    for position, extent in enumerate(extents):
-        k.store(sync, EXTENTS + position, extent)
-    k.atomic(AtomicOp.ADD, sync, JOB, 1)
-    buffers = [k.address(arena, writable=True), k.address(sync, writable=True)]
-    k.invoke(share, buffers, [*extents, *moved, const(0, Prim.I64), threads])
-    k.invoke(wait, [buffers[1]], [threads])
-    return k.build(["Start the workers, take part as thread 0, wait for all."])
-
-
-def _wait_for_workers(schedule: Schedule) -> Kernel:
-    k = KernelBuilder(entry_name(schedule, "wait"))
-    sync = _declare_sync(k)
-    threads = k.scalar("threads")
-    _wait_until(k, sync, DONE, threads - 1)
-    return k.build(["Wait until all workers have finished the job."])
-
-
-def _join(schedule: Schedule, wait: Kernel) -> Kernel:
-    k = KernelBuilder(entry_name(schedule, "join"))
-    declare_arena(k)
-    sync = _declare_sync(k)
-    k.invoke(wait, [k.address(sync, writable=True)], [k.scalar("threads")])
-    return k.build(["After a launch that failed: wait for the workers."])
-
-
-def _worker(
-    schedule: Schedule, share: Kernel, symbols: Sequence[str], regions: Sequence[Region]
-) -> Kernel:
-    k = KernelBuilder(entry_name(schedule, "worker"))
-    arena = declare_arena(k)
-    moved = read_moves(k, declare_moves(k), regions) if regions else []
-    sync = _declare_sync(k)
-    thread, threads, seat = (k.scalar(name) for name in ("thread", "threads", "seat"))
-    patience = k.scalar("patience")
-    own = k.let("own", thread * LINE + WORKERS)
-    rounds = k.mutable("rounds", const(0, Prim.I64))
-    with k.while_(rounds < patience):
-        job = _load(k, sync, JOB)
-        with k.if_(job.eq(k.load(sync, own))):
-            _wait_round(k, rounds)
-        with k.else_():
-            current = _load(k, sync, SEAT)
-            with k.if_(current.ne(seat)):
-                rounds.set(patience)
-            with k.else_():
-                k.store(sync, own, job)
-                extents = [k.load(sync, EXTENTS + i) for i in range(len(symbols))]
-                buffers = [k.address(arena, writable=True), k.address(sync, writable=True)]
-                k.invoke(share, buffers, [*extents, *moved, thread, threads])
-                k.atomic(AtomicOp.ADD, sync, DONE, 1)
-                rounds.set(const(0, Prim.I64))
-    return k.build(["Take part in jobs of one seat until idle for long, or another seat's turn."])
+def _work(calls: ThunkCalls, thunk: Thunk, most: int) -> E:
+    """Return the nanoseconds that a thunk takes, in proportion to the extents of its symbols."""
+    work = const(most, Prim.I64)
+    if thunk.opened is None:
+        for symbol in thunk.symbols:
+            work = calls.k.let("work", work * calls.extents[symbol.name] / max(symbol.max or 0, 1))
+    return work

@@ -38,7 +38,7 @@ from rlx.runtime.residents import Residents
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
 from rlx.runtime.signature import Array, checked, named_params
 from rlx.runtime.specialization import ArenaViews, Specialization
-from rlx.runtime.threads import Seat, worker_pool
+from rlx.runtime.threads import Job, try_run
 from rlx.target import detect_target
 
 _CALLS_TO_HEAT = 2
@@ -282,9 +282,8 @@ class Executable(CompiledCode):
             self._fast = self._make_fast()
 
     def _run_together(self, *extents: int) -> int:
-        """Run on all threads, or alone if they are busy with another executable."""
-        pool = worker_pool(self._threads)  # asked for here: a forked child has its own
-        status = None if pool is None else pool.try_run(self._seat, extents)
+        """Run together with the workers, or alone if they are busy with another executable."""
+        status = try_run(self._job, self._threads, extents)
         return self._run_alone(*extents) if status is None else status
 
     def _write_param(self, name: str, value: Array) -> None:
@@ -314,7 +313,7 @@ class Executable(CompiledCode):
         self._run_alone = functools.partial(run, self._arena_pointer, *tables)
         self._enter: Callable[..., int] = self._run_alone
         if self._threads > 1:
-            self._seat = self._make_seat(tables, f"{buffers}, int64_t *", extents)
+            self._job = self._make_job(tables, f"{buffers}, int64_t *", extents)
             self._enter = self._run_together
 
     def _run_entry(self) -> str:
@@ -325,14 +324,19 @@ class Executable(CompiledCode):
         """Return what that entry takes beside the arena."""
         return ()
 
-    def _make_seat(self, tables: tuple[Pointer, ...], shared: str, extents: str) -> Seat:
-        return Seat(
+    def _make_job(self, tables: tuple[Pointer, ...], buffers: str, extents: str) -> Job:
+        words = ", int64_t" * 4  # threads and three addresses
+        return Job(
             arena=self._arena_pointer,
             tables=tables,
-            launch=self._function("launch", f"int (*)({shared}{extents}, int64_t, int64_t)"),
-            worker=self._function("worker", f"int (*)({shared}{', int64_t' * 4})"),
-            join=self._function("join", "int (*)(uint8_t *, int64_t *, int64_t)"),
-            owner=(self.arena, self._native, tables),
+            launch=self._function("launch", f"int (*)({buffers}{extents}{words})"),
+            addresses=(
+                self._native.address(self._entry("part")),
+                self.arena.address,
+                self._moves_address(),
+            ),
+            worker=self._native.address(self._entry("worker")),
+            code=self._native,
         )
 
     def _function(self, kind: str, type: str) -> Callable[..., int]:

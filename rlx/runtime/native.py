@@ -56,9 +56,15 @@ def keep_pages_small(address: int, size: int) -> None:
 
 
 def _advise(address: int, size: int, advice: int) -> None:
-    process: Any = _cffi_backend.load_library(None, ffi.RTLD_NOW)
-    advise = process.load_function(function_type("int (*)(void *, size_t, int)"), "madvise")
+    advise = system_function("madvise", "int (*)(void *, size_t, int)")
     advise(ffi.cast("void *", address), size, advice)
+
+
+def system_function(name: str, declaration: str) -> Callable[..., Any]:
+    """Return a function of the C library of this process."""
+    process: Any = _cffi_backend.load_library(None, ffi.RTLD_NOW)
+    function: Callable[..., Any] = process.load_function(function_type(declaration), name)
+    return function
 
 
 def pointer_into(words: Any) -> Pointer:

@@ -1,164 +1,190 @@
-"""The worker threads that runs on several cores share.
+"""The worker threads that runs on several threads share.
 
-A pool of `threads` threads has `threads - 1` workers; the caller is the other one. A worker is a
-Python thread that spends its time in native code (`codegen.threaded`), where it needs no GIL: it
-waits there for jobs of the seat it serves. When nothing comes for a while it returns to Python
-and sleeps until the next launch wakes it. Workers are daemons: they never keep
-the process alive.
+Workers are native threads: they run the generated start routine (`codegen.pool`) and never the
+interpreter. There is one pool in a process, which grows to the threads that runs ask for, but not
+beyond the processors that the process may use. Workers block all signals that a handler could
+take, so that the main thread is the one they interrupt, and end before the interpreter does.
 
-Only one job runs at a time in a process. A caller that finds the workers busy runs alone, on its
-own thread, with the same result.
+Only one run at a time has the workers. A caller that finds them busy runs alone, on its own
+thread, with the same result.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
+import atexit
 import os
+import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from rlx.codegen.sync import sync_words
+from rlx.codegen.sync import (
+    CLOCK,
+    CLOSED,
+    DONE,
+    JOINED,
+    LATENCY,
+    MUTEX,
+    SLEEPING,
+    STOP,
+    WAKE,
+    WOKEN,
+    sync_words,
+)
+from rlx.cores import usable_cores
 from rlx.dataclass import dataclass
-from rlx.runtime.native import Pointer, pointer_to
+from rlx.runtime.native import Pointer, ffi, pointer_to, system_function
 
-_PATIENCE = 3000
-"""Rounds of waiting before a worker goes to sleep: about a tenth of a millisecond."""
+_MOST_THREADS = 256
+_STACK = 8 << 20
+"""Bytes of a worker's stack, which some C libraries make too small for scratch of kernels."""
+_ATTRIBUTES = 16
+"""i64 words that hold a `pthread_attr_t` everywhere."""
+_FIRST_LATENCY = 10_000
+"""Nanoseconds that waking is held to take until a worker has measured it."""
 
-_numbers = itertools.count(1)
+_POINTER, _TWO_POINTERS = "int (*)(void *)", "int (*)(void *, void *)"
+_CREATE = "int (*)(uintptr_t *, void *, void *, void *)"
+_SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS")
+
 _busy = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seat:
+class Job:
     """One executable's arena and the native functions that run it on several threads."""
 
     arena: Pointer
     tables: tuple[Pointer, ...]
     """What the entries take beside the arena: where regions moved (`io_binding`), or nothing."""
     launch: Callable[..., int]
-    worker: Callable[..., int]
-    join: Callable[..., int]
-    owner: object
-    """Keeps the arena and the code alive while a worker is inside."""
-    seat_id: int = field(default_factory=lambda: next(_numbers))
+    addresses: tuple[int, int, int]
+    """Of the task, the arena, and the table (or 0)."""
+    worker: int
+    """Address of the start routine of workers."""
+    code: object
+    """Keeps the start routine loaded."""
 
 
 class WorkerPool:
-    """Workers for runs on `threads` threads."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self._words: Any = np.zeros(sync_words(threads) + 8, np.int64)
-        start = (-self._words.ctypes.data % 64) // 8
-        self._sync = pointer_to(self._words.ctypes.data + 8 * start, "int64_t *")
-        self._pending: Seat | None = None
-        self._asleep = [False] * threads
-        self._wake = [_Signal() for _ in range(threads)]
-        self._is_closed = False
-        try:
-            for thread in range(1, threads):
-                self._start(thread)
-        except RuntimeError:
-            self._close()
-            raise
-
-    def _start(self, thread: int) -> None:
-        threading.Thread(
-            target=self._work, args=(thread,), name=f"rlx-worker-{thread}", daemon=True
-        ).start()
-
-    def _close(self) -> None:
-        """Let the workers end that were started: no job will come."""
-        self._is_closed = True
-        for wake in self._wake:
-            wake.give()
-
-    def try_run(self, seat: Seat, extents: Sequence[int]) -> int | None:
-        """Run a job on all threads and return its status, or None if the workers are busy."""
-        if _busy.locked():
-            return None
-        with _busy:  # a `with` leaves no gap in which an interrupt would lose the lock
-            try:
-                self._pending = seat
-                self._wake_sleepers()
-                status = seat.launch(
-                    seat.arena, *seat.tables, self._sync, *extents, self.threads, seat.seat_id
-                )
-                if status != 0:
-                    seat.join(seat.arena, self._sync, self.threads)
-                return status
-            finally:
-                self._pending = None
-
-    def _wake_sleepers(self) -> None:
-        """Wake who sleeps. A worker on its way to sleep looks at `_pending` once more."""
-        for thread, asleep in enumerate(self._asleep):
-            if asleep:
-                self._wake[thread].give()
-                self._asleep[thread] = False  # last: after an interrupt the next launch wakes it
-
-    def _work(self, thread: int) -> None:
-        while not self._is_closed:
-            seat = self._pending
-            if seat is None:
-                self._sleep(thread)
-                continue
-            seat.worker(
-                seat.arena, *seat.tables, self._sync, thread, self.threads, seat.seat_id, _PATIENCE
-            )
-            del seat  # a sleeping worker keeps no executable alive
-
-    def _sleep(self, thread: int) -> None:
-        self._asleep[thread] = True
-        if self._pending is None:
-            self._wake[thread].wait()
-
-
-class _Signal:
-    """What one thread waits for and others give; given twice before it is taken, it counts once.
-
-    A bare lock, which an interrupt cannot leave half taken: the semaphores and conditions of
-    `threading` are written in Python, and lose their lock if one comes between two lines.
-    """
+    """Native threads, and the memory that they share with the caller."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
+        self.limit = min(usable_cores(), _MOST_THREADS)
+        """How many threads a run has at most, the caller's included."""
+        self._block: Any = np.zeros(sync_words(_MOST_THREADS) + 8, np.int64)
+        start = (-self._block.ctypes.data % 64) // 8
+        self.words: Any = self._block[start:]
+        self._sync = pointer_to(self.words.ctypes.data, "int64_t *")
+        self._workers: list[Any] = []
+        self._code: list[object] = []
+        self.words[JOINED] = CLOSED
+        self.words[LATENCY] = _FIRST_LATENCY
+        self.words[CLOCK] = time.CLOCK_MONOTONIC
+        self._pthread("mutex_init", _TWO_POINTERS, MUTEX, None)
+        for condition in (WOKEN, DONE):
+            self._pthread("cond_init", _TWO_POINTERS, condition, None)
 
-    def give(self) -> None:
-        if self._lock.locked():  # it stays so: who waits takes it only once it is given
-            self._lock.release()
+    def run(self, job: Job, threads: int, extents: Sequence[int]) -> int | None:
+        """Run a job and return its status; None if there are no workers."""
+        threads = min(threads, self.limit)
+        if len(self._workers) < threads - 1:
+            self._start(job, threads - 1)
+            threads = min(threads, self.limit)
+        if threads < 2:
+            return None
+        return job.launch(job.arena, *job.tables, self._sync, *extents, threads, *job.addresses)
 
-    def wait(self) -> None:
-        self._lock.acquire()
+    def stop(self) -> None:
+        """Let all workers end; runs that follow have none."""
+        self.limit = 1
+        self._pthread("mutex_lock", _POINTER, MUTEX)
+        self.words[STOP] = 1
+        self.words[WAKE] += 1
+        self._pthread("cond_broadcast", _POINTER, WOKEN)
+        self._pthread("mutex_unlock", _POINTER, MUTEX)
+        join = system_function("pthread_join", "int (*)(uintptr_t, void *)")
+        while self._workers:
+            join(self._workers.pop()[0], ffi.NULL)
 
+    def abandon(self) -> None:
+        """Forget workers that a fork left in the parent, for a run that goes on in the child."""
+        self.limit = 1
+        self.words[SLEEPING] = 0
+        self._workers.clear()
 
-@functools.cache
-def worker_pool(threads: int) -> WorkerPool | None:
-    """Return the pool of this process for `threads` threads; made on first use.
+    def _start(self, job: Job, count: int) -> None:
+        """Start workers until there are `count`; warn if the system starts no more."""
+        attributes = ffi.new("int64_t[]", _ATTRIBUTES)
+        system_function("pthread_attr_init", _POINTER)(attributes)
+        resize = system_function("pthread_attr_setstacksize", "int (*)(void *, size_t)")
+        resize(attributes, _STACK)
+        create = system_function("pthread_create", _CREATE)
+        self._code.append(job.code)
+        old = signal.pthread_sigmask(signal.SIG_BLOCK, _maskable_signals())
+        try:
+            while len(self._workers) < count:
+                worker = ffi.new("uintptr_t *")
+                routine = ffi.cast("void *", job.worker)
+                status = create(worker, attributes, routine, self._sync)
+                if status != 0:
+                    self._limit_to_workers(count + 1, status)
+                    return
+                self._workers.append(worker)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, old)
+            system_function("pthread_attr_destroy", _POINTER)(attributes)
 
-    Where the system starts no more threads there is none, and a warning says so.
-    """
-    try:
-        return WorkerPool(threads)
-    except RuntimeError as error:
-        message = f"rlx runs on one thread instead of {threads}: {error}"
+    def _limit_to_workers(self, threads: int, status: int) -> None:
+        self.limit = len(self._workers) + 1
+        message = f"rlx runs on {self.limit} of {threads} threads: {os.strerror(status)}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+    def _pthread(self, function: str, declaration: str, word: int, *more: object) -> None:
+        place = ffi.cast("void *", self.words.ctypes.data + 8 * word)
+        given = [ffi.NULL if each is None else each for each in more]
+        system_function(f"pthread_{function}", declaration)(place, *given)
+
+
+_pool: WorkerPool | None = None
+
+
+def try_run(job: Job, threads: int, extents: Sequence[int]) -> int | None:
+    """Run a job with the workers of this process; None if they are busy, or there are none."""
+    global _pool
+    if _busy.locked():
         return None
+    with _busy:  # a `with` leaves no gap in which an interrupt would lose the lock
+        if _pool is None:
+            _pool = WorkerPool()
+        return _pool.run(job, threads, extents)
 
 
-def _forget_pools() -> None:
+def _maskable_signals() -> set[int]:
+    """Return the signals that no fault of the thread itself raises."""
+    own = {getattr(signal, name) for name in _SYNCHRONOUS if hasattr(signal, name)}
+    return {int(number) for number in signal.valid_signals()} - own
+
+
+@atexit.register
+def _stop() -> None:
+    """End the workers while their code and memory are still there."""
+    if _pool is not None:
+        _pool.stop()
+
+
+def _forget_pool() -> None:
     """A forked child has none of its parent's threads."""
-    global _busy
+    global _busy, _pool
     _busy = threading.Lock()
-    worker_pool.cache_clear()
+    if _pool is not None:
+        _pool.abandon()
+    _pool = None
 
 
 if hasattr(os, "register_at_fork"):  # where processes fork
-    os.register_at_fork(after_in_child=_forget_pools)
+    os.register_at_fork(after_in_child=_forget_pool)

@@ -1,4 +1,4 @@
-"""Where barriers fall, and entries for loops and branches."""
+"""Entries for several threads, for loops and branches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from rlx.codegen.schedule import (
     Schedule,
     Thunk,
 )
-from rlx.codegen.segments import plan_segments
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node
 from rlx.ir.types import TensorType
@@ -46,58 +45,10 @@ def thunk(kind: str, reads: list[int], writes: list[int]) -> Thunk:
     return Thunk(kind, NODE.attrs, operands, results, Phase.RUN, NODE)
 
 
-def planned(thunks: list[AnyThunk], solo: str = "", failing: str = "") -> list[str]:
-    """Return the segments as text: a thunk's kind, or `|` for a barrier."""
-    segments = plan_segments(
-        thunks,
-        lambda t: isinstance(t, Thunk) and t.kind in solo,
-        lambda t: t.kind in failing,
-    )
-    return ["".join(getattr(step, "kind", "|") for step in segment) for segment in segments]
-
-
-def test_no_barrier_between_independent_thunks() -> None:
-    assert planned([thunk("a", [0], [64]), thunk("b", [0], [128])]) == ["ab"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (thunk("a", [0], [64]), thunk("b", [64], [128])),  # reads what was written
-        (thunk("a", [64], [0]), thunk("b", [128], [64])),  # overwrites what is read
-        (thunk("a", [0], [64]), thunk("b", [128], [64])),  # overwrites what was written
-        (thunk("a", [0], [64]), thunk("b", [120], [256])),  # overlaps by 8 bytes
-    ],
-)
-def test_a_barrier_separates_dependent_thunks(first: Thunk, second: Thunk) -> None:
-    assert planned([first, second]) == ["a|b"]
-
-
-def test_thunks_of_thread_0_need_no_barrier_between_them() -> None:
-    chain: list[AnyThunk] = [thunk("a", [0], [64]), thunk("b", [64], [128])]
-    assert planned(chain, solo="ab") == ["ab"]
-    assert planned(chain, solo="b") == ["a|b"]
-
-
-def test_one_barrier_serves_all_thunks_before_it() -> None:
-    chain: list[AnyThunk] = [
-        thunk("a", [0], [64]),
-        thunk("b", [0], [128]),
-        thunk("c", [64], [192]),
-        thunk("d", [128], [256]),
-    ]
-    assert planned(chain) == ["ab|cd"]
-
-
-def test_the_barrier_after_a_failing_thunk_ends_its_segment() -> None:
-    chain: list[AnyThunk] = [thunk("f", [0], [64]), thunk("b", [64], [128])]
-    assert planned(chain, solo="f", failing="f") == ["f|", "b"]
-
-
 def test_entries_are_named_after_the_schedule() -> None:
     module = scale_and_gather(threads=True).module
     names = [entry.name for entry in module.entries]
-    assert names == [f"demo_{kind}" for kind in ("setup", "run", "launch", "worker", "join")]
+    assert names == [f"demo_{kind}" for kind in ("setup", "run", "part", "launch", "worker")]
 
 
 def test_a_node_is_described_by_number_op_and_line() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import rlx
 from rlx.errors import ToolchainError, UnsupportedError
-from rlx.runtime import cache_place, threads, toolchain
+from rlx.runtime import cache_place, toolchain
 from rlx.runtime.cache import Cache, content_key
 from rlx.runtime.toolchain import find_toolchain, has_toolchain
 
@@ -279,27 +279,6 @@ def test_c_without_a_compiler_and_llvmlite_names_both(
     monkeypatch.setattr(toolchain, "has_llvm", lambda: False)
     with pytest.raises(ToolchainError, match=r"install gcc or clang.*pip install llvmlite"):
         rlx.jit(lambda x: x + 1, backend="c")(np.ones(3))
-
-
-def test_threads_that_cannot_be_started_leave_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = []
-
-    def refuse(_: object, thread: int) -> None:
-        started.append(thread)
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threads.WorkerPool, "_start", refuse)
-    threads.worker_pool.cache_clear()
-    x = np.ones((512, 512), np.float32)
-    f = rlx.jit(lambda x: rlx.numpy.tanh(x @ x), threads=3)
-    try:
-        with pytest.warns(RuntimeWarning, match="one thread instead of 3"):
-            f(x)
-        result = np.asarray(f(x))
-    finally:
-        threads.worker_pool.cache_clear()
-    assert started == [1]
-    np.testing.assert_array_equal(result, np.ones((512, 512)))
 
 
 @pytest.mark.parametrize("value", ["abc", "0", "-2", "1.5"])

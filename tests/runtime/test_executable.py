@@ -8,9 +8,7 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -311,35 +309,3 @@ def test_an_interrupt_leaves_no_lock_behind(make: Make, threads: int) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def test_waking_a_worker_runs_no_code_that_an_interrupt_could_cut(make: Make) -> None:
-    f = make(scale_and_gather(threads=True), threads=2)
-    f(rows(), INDICES)
-    workers = pool.worker_pool(2)
-    assert workers is not None
-    entered: list[str] = []
-
-    def watch(frame: FrameType, event: str, _: object) -> None:
-        kind, _, method = frame.f_code.co_qualname.partition(".")
-        if event == "call" and method and hasattr(threading, kind):
-            entered.append(frame.f_code.co_qualname)
-
-    deadline = time.monotonic() + 30
-    while not workers._asleep[1] and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert workers._asleep[1]
-    sys.setprofile(watch)
-    try:
-        f(rows(), INDICES)
-    finally:
-        sys.setprofile(None)
-    assert not entered
-
-
-def test_workers_wake_again_after_they_went_to_sleep(make: Make) -> None:
-    f = make(scale_and_gather(threads=True), threads=2)
-    expected = f(rows(), INDICES)[0].tobytes()
-    for _ in range(3):
-        threading.Event().wait(0.05)  # many times the workers' patience
-        assert f(rows(), INDICES)[0].tobytes() == expected

@@ -62,9 +62,9 @@ def signatures(kernels: Sequence[Kernel]) -> dict[str, tuple[str, tuple[str, ...
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for kernel in kernels:
         for statement in walk(kernel.body):
-            if isinstance(statement, External):
-                signature = _signature(statement)
-                if found.setdefault(statement.symbol, signature) != signature:
+            if isinstance(statement, External) and statement.address is None:
+                own = signature(statement)
+                if found.setdefault(statement.symbol, own) != own:
                     raise GraphError(
                         f"the C function {statement.symbol} is called with two signatures",
                         remedy="register it under one name for each",
@@ -72,7 +72,8 @@ def signatures(kernels: Sequence[Kernel]) -> dict[str, tuple[str, tuple[str, ...
     return found
 
 
-def _signature(call: External) -> tuple[str, tuple[str, ...]]:
+def signature(call: External) -> tuple[str, tuple[str, ...]]:
+    """Return the result and the parameters, in C, of the function that is called."""
     result = "void" if call.result is None else scalar_type(call.result.type.prim)
     return result, tuple(
         f"{'' if arg.writable else 'const '}{scalar_type(arg.prim)} *"

@@ -7,6 +7,7 @@ from typing import assert_never
 from rlx.codegen.c.code import Level, fit, wrap
 from rlx.codegen.c.expressions import ExpressionEmitter
 from rlx.codegen.c.names import function_name
+from rlx.codegen.c.prototypes import signature
 from rlx.codegen.c.scopes import BEGIN, END, FAULT, STATUS, has_plain_bound, stop_of
 from rlx.codegen.c.spelling import scalar_type
 from rlx.codegen.entry import can_fail, full_range
@@ -221,16 +222,22 @@ class StatementEmitter:
 
     def _external(self, statement: External) -> None:
         args = [self._argument(arg) for arg in statement.args]
-        result = statement.result
+        function, result = self._function(statement), statement.result
         if result is None:
-            self._call(f"{statement.symbol}(", args)
+            self._call(f"{function}(", args)
         elif result.name not in self._used:
-            self._call(f"(void){statement.symbol}(", args)
+            self._call(f"(void){function}(", args)
         else:
             type = scalar_type(result.type.prim)
-            self._call(
-                f"const {type} {self.expressions.name(result.name)} = {statement.symbol}(", args
-            )
+            self._call(f"const {type} {self.expressions.name(result.name)} = {function}(", args)
+
+    def _function(self, statement: External) -> str:
+        """Return the called function: its name, or its address as a function pointer."""
+        if statement.address is None:
+            return statement.symbol
+        result, params = signature(statement)
+        address = self.expressions.text(statement.address)
+        return f"(({result} (*)({', '.join(params) or 'void'}))(uintptr_t)({address}))"
 
     def _argument(self, arg: Expr | Address) -> str:
         if isinstance(arg, Address):

@@ -174,18 +174,23 @@ class StatementEmitter(ExpressionEmitter):
         result = "void" if node.result is None else type_name(node.result.type)
         signature = ", ".join(type for type, _ in args)
         operands = ", ".join(f"{type} {operand}" for type, operand in args)
-        symbol = self.writer.module.symbols.get(node.symbol, node.symbol)
-        function = f"@{symbol}"
-        if symbol in self.writer.module.slots:
-            self.writer.module.declare_slot(symbol)
-            function = self.writer.value(f"load ptr, ptr {function}")
-        else:
-            self.writer.module.declare(symbol, result, signature)
+        function = self._function(node, result, signature)
         call = f"call {result} {function}({operands})"
         if node.result is None:
             self.writer.write(call)
         else:
             self.values[node.result.name] = self.writer.value(call)
+
+    def _function(self, node: External, result: str, signature: str) -> str:
+        """Return the operand that is called: a symbol, or a pointer."""
+        if node.address is not None:
+            return self.writer.value(f"inttoptr i64 {self.expression(node.address)} to ptr")
+        symbol = self.writer.module.symbols.get(node.symbol, node.symbol)
+        if symbol in self.writer.module.slots:
+            self.writer.module.declare_slot(symbol)
+            return self.writer.value(f"load ptr, ptr @{symbol}")
+        self.writer.module.declare(symbol, result, signature)
+        return f"@{symbol}"
 
     def invoke(self, node: Invoke) -> None:
         name = node.kernel.name

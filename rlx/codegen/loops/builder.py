@@ -191,11 +191,12 @@ class KernelBuilder:
         result: ValueType | None = None,
         *,
         name: str = "",
+        address: E | None = None,
     ) -> E | None:
-        """Call a C function; returns what it returns, as a variable called `name`."""
+        """Call a C function, by its `address` if given; returns its result, called `name`."""
         var = None if result is None else Var(self.fresh(name or f"{symbol}_result"), result)
         plain = tuple(arg.node if isinstance(arg, E) else arg for arg in args)
-        self.emit(External(symbol, plain, var))
+        self.emit(External(symbol, plain, var, None if address is None else address.node))
         return None if var is None else E(var)
 
     def invoke(

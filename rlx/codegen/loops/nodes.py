@@ -550,11 +550,14 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A call of a C function by symbol: BLAS, LAPACK, user C. `result` binds what it returns."""
+    """A call of a C function by symbol: BLAS, LAPACK, user C. `result` binds what it returns.
+
+    With `address` (i64) the call is indirect, and `symbol` only names it."""
 
     symbol: str
     args: tuple[Expr | Address, ...]
     result: Var | None = None
+    address: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,9 @@ def _call(statement: External | Invoke | Atomic) -> str:
     match statement:
         case External():
             args = ", ".join(_argument(arg) for arg in statement.args)
-            return f"{_result(statement.result)}extern {statement.symbol}({args})"
+            called = statement.address
+            at = "" if called is None else f" at {format_expression(called)}"
+            return f"{_result(statement.result)}extern {statement.symbol}({args}){at}"
         case Invoke():
             args = ", ".join(_argument(arg) for arg in (*statement.buffers, *statement.scalars))
             text = f"invoke {statement.kernel.name}({args})"

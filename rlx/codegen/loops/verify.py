@@ -293,6 +293,8 @@ class _Verifier:
                 )
             case External():
                 self.addresses(arg for arg in statement.args if isinstance(arg, Address))
+                if statement.address is not None:
+                    self.typed("the address", statement.address, INDEX)
                 if statement.result is not None:
                     self.bind(statement.result)
             case Invoke():

@@ -115,7 +115,8 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
         case Prefetch():
             return (statement.index,)
         case External():
-            return tuple(arg.index if isinstance(arg, Address) else arg for arg in statement.args)
+            args = tuple(arg.index if isinstance(arg, Address) else arg for arg in statement.args)
+            return args if statement.address is None else (*args, statement.address)
         case Invoke():
             indices = tuple(address.index for address in statement.buffers)
             return (*indices, *statement.scalars, *(statement.bounds or ()))
@@ -244,7 +245,8 @@ def rewrite_own(statement: Stmt, rewrite: Rewrite) -> Stmt:
             return replace(statement, position=at(statement.position), details=details)
         case External():
             args = tuple(moved(x) if isinstance(x, Address) else at(x) for x in statement.args)
-            return replace(statement, args=args)
+            address = statement.address and at(statement.address)
+            return replace(statement, args=args, address=address)
         case Invoke():
             bounds = statement.bounds and (at(statement.bounds[0]), at(statement.bounds[1]))
             buffers = tuple(moved(address) for address in statement.buffers)
