@@ -102,7 +102,12 @@ def histogramdd(
     """
     (sample,) = inexact(sample)
     sample = reshape(sample, (-1, 1)) if sample.ndim == 1 else sample
-    axes = static_shape(sample)[1]
+    axes = static_shape(sample)[1] if sample.ndim == 2 else 0
+    if axes == 0:
+        raise ShapeError(
+            f"sample has shape {sample.shape}; its rows are points of one axis or more",
+            remedy="pass a matrix with a row for each point",
+        )
     per_axis = _each(bins) if isinstance(bins, (list, tuple)) or shape_of(bins) else [bins] * axes
     if len(per_axis) != axes:
         raise ShapeError(

@@ -219,6 +219,7 @@ def _slope(f: Any, spacing: Any, axis: int) -> Any:
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.283185307179586) -> Any:
     """Angles without jumps: each step is made less than half a `period` by whole periods."""
     (p,) = inexact(p)
+    axis = normalize_axis(axis, p.ndim)
     if p.shape[axis] == 0:
         return p
     steps = diff(p, axis=axis)

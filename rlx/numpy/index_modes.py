@@ -58,6 +58,8 @@ def _is_position(item: Any) -> bool:
 @with_wide_types
 def _moved(item: Any, extent: int, mode: str) -> Any:
     n: Any = elementwise if isinstance(item, TracedArray) else np
+    if mode == "wrap" and isinstance(item, int):
+        return item % extent
     if mode == "wrap":
         wide = item if element_type(item).dtype is DType.U64 else as_index(item)
         return n.remainder(wide, extent)

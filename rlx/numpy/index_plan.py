@@ -181,7 +181,9 @@ _LARGEST = np.iinfo(np.int64).max
 
 @with_wide_types
 def as_index(index: Any) -> Any:
-    """Convert positions to i64; those of u64 that it cannot hold become its largest number."""
+    """Convert positions to i64; those that it cannot hold become its largest or least number."""
+    if isinstance(index, int):
+        return np.asarray(min(max(index, -_LARGEST), _LARGEST), "i8")
     if element_type(index).dtype is DType.U64:
         n = elementwise if isinstance(index, TracedArray) else np
         index = n.minimum(index, np.uint64(_LARGEST))

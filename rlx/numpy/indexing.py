@@ -247,14 +247,18 @@ def take(
 ) -> Any:  # fmt: skip
     """The elements or slices of `x` at `indices` along an axis.
 
-    An index out of range is an error; for mode clip or fill, as for `x.at[index].get`, it is not.
+    An index out of range is an error. Mode clip takes the first element for a negative one, as in
+    NumPy, and the last one beyond; modes wrap and fill are those of `x.at[index].get`.
     """
     x = as_tracer(x)
     if axis is None:
         x, axis = ravel(x), 0
     position = normalize_axis(axis, x.ndim)
     places = np.asarray(indices) if isinstance(indices, (list, tuple)) else indices
-    if mode is not None and mode != "raise":
+    if mode == "clip":
+        last = elementwise.subtract(extent_number(x.shape[position]), 1)
+        places = elementwise.clip(as_index(places), 0, last)
+    elif mode is not None and mode != "raise":
         index = (*(slice(None),) * position, places)
         return x.at[index].get(mode=mode, fill_value=fill_value)
     require_integer(places)

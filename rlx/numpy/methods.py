@@ -6,6 +6,7 @@ Those of an `Array` run at once, also while a function is traced, unless an oper
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import sys
@@ -266,6 +267,12 @@ class _OfTracer(Tracer):
         return self
 
 
+def _picks_nothing(index: Any) -> bool:
+    """True for an index with an empty array of positions: NumPy does not check the others."""
+    items = index if isinstance(index, tuple) else ()
+    return any(isinstance(i, np.ndarray) and i.size == 0 and i.dtype.kind in "iu" for i in items)
+
+
 class _OfArray(Array):
     """What an array of numbers does otherwise than a traced one."""
 
@@ -280,9 +287,12 @@ class _OfArray(Array):
         return getattr(ufunc, method)(*plain(inputs), **plain(kwargs))
 
     def __getitem__(self, index: Any) -> Any:
-        if _is_traced(index):
-            return indexing.getitem(self, index)
-        return frozen(np.asarray(self.view(np.ndarray)[index]), self.weak_type)
+        if not _is_traced(index):
+            with contextlib.suppress(IndexError):  # raised below, with the source line and a remedy
+                found = np.asarray(self.view(np.ndarray)[index])
+                if found.size or not _picks_nothing(index):
+                    return frozen(found, self.weak_type)
+        return indexing.getitem(self, index)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:

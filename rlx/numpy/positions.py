@@ -62,14 +62,21 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
 
 def tril_indices_from(x: Any, k: int = 0) -> Any:
     """`tril_indices` for a matrix."""
-    rows, columns = static_shape(x)
+    rows, columns = _of_matrix(x)
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(x: Any, k: int = 0) -> Any:
     """`triu_indices` for a matrix."""
-    rows, columns = static_shape(x)
+    rows, columns = _of_matrix(x)
     return triu_indices(rows, k, columns)
+
+
+def _of_matrix(x: Any) -> tuple[int, ...]:
+    shape = static_shape(x)
+    if len(shape) != 2:
+        raise ShapeError(f"x has shape {shape}; a matrix has two axes", remedy="pass a matrix")
+    return shape
 
 
 def diag_indices(n: int, ndim: int = 2) -> Any:
@@ -80,6 +87,11 @@ def diag_indices(n: int, ndim: int = 2) -> Any:
 def diag_indices_from(x: Any) -> Any:
     """`diag_indices` for an array of equal extents."""
     shape = static_shape(x)
+    if len(shape) < 2 or len({*shape}) > 1:
+        raise ShapeError(
+            f"x has shape {shape}; a diagonal has two or more axes of one extent",
+            remedy="pass an array of equal extents",
+        )
     return diag_indices(shape[0], len(shape))
 
 

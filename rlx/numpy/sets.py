@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlx.errors import InputError
+from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
@@ -29,7 +29,7 @@ from rlx.numpy.sorting import argsort, searchsorted, sort
 from rlx.runtime.arrays import plain
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, promoted, wrap
 from rlx.tracing.errors import ConcretizationError
-from rlx.tracing.trace import TracedArray, arrays_of, current_trace
+from rlx.tracing.trace import TracedArray, arrays_of, current_trace, shape_of
 
 
 class UniqueAllResult(NamedTuple):
@@ -55,7 +55,9 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def _counted(numpys: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _counted(
+    numpys: Callable[..., Any], *, least_rank: int = 0
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let a function of a given `size` be NumPy's on arrays if none is given."""
 
     def decorate(sized: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,6 +65,12 @@ def _counted(numpys: Callable[..., Any]) -> Callable[[Callable[..., Any]], Calla
 
         @functools.wraps(sized)
         def call(*args: Any, size: int | None = None, fill_value: Any = None, **how: Any) -> Any:
+            if len(shape_of(args[0])) < least_rank:
+                raise ShapeError(
+                    f"{name}: a number has no axes; arrays of one or more have places",
+                    source=calling_source(),
+                    remedy="pass an array, as in rlx.numpy.atleast_1d(x)",
+                )
             if size is not None:
                 return traced(*args, size=size, fill_value=fill_value, **how)
             if current_trace() is not None or any(isinstance(x, TracedArray) for x in args):
@@ -100,7 +108,7 @@ def _iota(count: Any) -> Any:
 # By a condition
 
 
-@_counted(np.nonzero)
+@_counted(np.nonzero, least_rank=1)
 def nonzero(x: Any, *, size: int, fill_value: Any = None) -> Any:
     """The indices of the nonzero elements, an array for each axis."""
     x = as_tracer(x)

@@ -115,12 +115,16 @@ def _set_block(x: Any, plan: Plan, values: Any) -> Any:
 
 
 def _block_in_zeros(x: Any, plan: Plan, values: Any) -> Any:
-    """Return `values` where they belong in an array like `x`, and zeros around them."""
+    """Return `values` where they belong in an array like `x`, and around them what adds nothing.
+
+    A negative zero stays one under the sum with another, but not with zero.
+    """
     sizes = block_sizes(plan)
     low = tuple(s.start for s in plan.slices)
     room = zip(x.shape, sizes, low, strict=True)
     high = tuple(extent - size - before for extent, size, before in room)
-    return emit(ops.pad, reshape(values, sizes), low=low, high=high)
+    nothing = -0.0 if x.value.dtype.is_float else 0.0
+    return emit(ops.pad, reshape(values, sizes), low=low, high=high, value=nothing)
 
 
 def _differ(places: Any) -> bool:

@@ -211,7 +211,7 @@ def _wide_enough(*arrays: Any) -> list[Any]:
 
 
 def _extent(a: Any) -> int:
-    rows, columns = static_shape(a)[-2:]
-    if rows != columns:
+    shape = static_shape(a)
+    if len(shape) < 2 or shape[-1] != shape[-2]:
         raise ShapeError(f"a has shape {a.shape}", remedy="pass square matrices")
-    return rows
+    return shape[-1]

@@ -10,6 +10,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.numpy import linalg
+from rlx.numpy.axes import count_from
 from rlx.tracing.apply import function, inexact
 
 
@@ -107,6 +108,8 @@ def hadamard(n: int, dtype: Any = int) -> Any:
 
 def helmert(n: int, full: bool = False) -> Any:
     """Helmert's matrix, without its first row unless `full`."""
+    if count_from(n, "n") == 0:
+        raise InputError("helmert: n is 0", remedy="give the number of rows, at least 1")
     rows = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
     rows[0] = 1
     scale = np.sqrt(np.array([n, *(k * (k + 1) for k in range(1, n))]))

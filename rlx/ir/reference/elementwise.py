@@ -99,7 +99,7 @@ def _expm1(x: Array) -> Array:
     """Of complex numbers with the special values of the standard, some of which NumPy has not."""
     if not np.iscomplexobj(x):
         return np.expm1(x)
-    found, half = np.exp(x), np.sin(0.5 * x.imag)
+    found, half = np.asarray(np.exp(x)), np.sin(0.5 * x.imag)
     near = np.expm1(x.real) * np.cos(x.imag) - 2 * half * half
     near = np.where(x.imag == 0, np.expm1(x.real), near)
     found.real = np.where(np.isinf(x.real), found.real - 1, near)
@@ -110,7 +110,7 @@ def _log1p(x: Array) -> Array:
     """Of complex numbers with the digits of small ones, which NumPy loses."""
     if not np.iscomplexobj(x):
         return np.log1p(x)
-    found = np.log1p(x)  # which keeps the sign of -0.0, the side of the cut; `1 + x` loses it
+    found = np.asarray(np.log1p(x))  # keeps the sign of -0.0, the side of the cut: `1 + x` does not
     small = (np.abs(x.real) < 0.5) & (np.abs(x.imag) < 0.5)
     re, im = np.where(small, x.real, 0), np.where(small, x.imag, 0)
     found.real = np.where(small, 0.5 * np.log1p(re * (2 + re) + im * im), found.real)

@@ -8,6 +8,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
+from rlx.ir.shape import normalize_axis
 from rlx.tracing.apply import function, inexact
 
 
@@ -15,7 +16,7 @@ from rlx.tracing.apply import function, inexact
 def sem(a: Any, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = False) -> Any:
     """The standard error of the mean."""
     (a,) = inexact(a)
-    count = a.size if axis is None else a.shape[axis]
+    count = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
     return rnp.std(a, axis, ddof=ddof, keepdims=keepdims) / count**0.5
 
 

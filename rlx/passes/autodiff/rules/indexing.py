@@ -139,7 +139,9 @@ def _tangents_at(at: Pushforward, x: Value, chosen: Value) -> Value:
         return zeros(at.graph, at.results[0].type)
     places = TensorType(DType.I64, (x.type.elements,))
     rows = reshape_to(at.graph.iota(type=places), x.shape)
-    starts = ops.narrow(rows, axis=-1, start=0, length=1)
+    starts = rows - at.graph.iota(type=TensorType(DType.I64, x.shape[-1:]))
+    # As many as are chosen, not one: a row of a symbolic extent may be empty.
+    starts = ops.narrow(starts, axis=-1, start=0, length=chosen.shape[-1])
     return ops.gather(reshape_to(at.tangent, (x.type.elements,)), chosen + starts)
 
 
