@@ -1,29 +1,38 @@
 """Run the fuzzer: `python -m tests.fuzz --minutes 60`, or one program: `--only SEED`.
 
-Every program is compared over the reference and LLVM; every fifth one with C, at the flags that
-users get and at others; every tenth one with JAX where that is installed; every 80th one is
-exported in one way in turn, compiled with several compilers and sanitizers, and run. Failures
-are shrunk and printed as Python. With `--log FILE` a run that was ended goes on where it was.
+`--kinds lines,indices` chooses what is drawn, in turn: programs of lines, and the kinds of
+`tests.fuzz.draws`, each of which compares its cases in its own way. Programs of lines are
+compared over the reference and LLVM; every fifth one with C, at the flags that users get and at
+others; every tenth one with JAX where that is installed; every 80th one is exported in one way in
+turn, compiled with several compilers and sanitizers, and run. Failures are shrunk and printed as
+Python. With `--log FILE` a run that was ended goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
+import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rlx.runtime.toolchain import has_toolchain
 from tests.fuzz.check import Failure, check
+from tests.fuzz.draws import KINDS
+from tests.fuzz.draws.case import Case
 from tests.fuzz.export import WAYS
 from tests.fuzz.generate import program
 from tests.fuzz.program import RandomProgram
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Outcome, outcomes
+
+LINES = "lines"
+"""Programs of lines, among the kinds of draws."""
 
 
 def backends_for(seed: int) -> tuple[str, ...]:
@@ -73,10 +82,20 @@ def report(seed: int, made: RandomProgram, failure: Failure) -> str:
     return f"\n--- seed {seed}: {again}\n{small.script()}"
 
 
-def outcome(seed: int) -> Outcome:
+def case_of(seed: int, kinds: Sequence[str]) -> tuple[str, Case, int]:
+    """Return the kind of a seed's case, the case, and its number among those of the kind."""
+    kind, number = kinds[seed % len(kinds)], seed // len(kinds)
+    return kind, KINDS[kind](random.Random(f"{kind} {seed}")), number
+
+
+def outcome(seed: int, kinds: Sequence[str] = (LINES,)) -> Outcome:
     """Return the report on a seed's program if it fails."""
-    made, failure = examine(seed)
-    return None if failure is None else report(seed, made, failure)
+    if kinds[seed % len(kinds)] == LINES:
+        made, failure = examine(seed // len(kinds))
+        return None if failure is None else report(seed // len(kinds), made, failure)
+    kind, case, number = case_of(seed, kinds)
+    failure = case.failure(number, backends_for(number))
+    return None if failure is None else f"\n--- seed {seed}, {kind}: {failure}\n{case.script()}"
 
 
 @dataclass
@@ -127,7 +146,8 @@ def run(arguments: argparse.Namespace) -> Progress:
     done = Progress.load(arguments.log, arguments.seed)
     before, started = done.seconds, time.monotonic()
     chosen = done.to_do(seeds(done.first, arguments.count, arguments.minutes))
-    for seed, found in outcomes(outcome, chosen, arguments.jobs):
+    of_kinds = functools.partial(outcome, kinds=arguments.kinds)
+    for seed, found in outcomes(of_kinds, chosen, arguments.jobs):
         done.add(seed, found)
         done.seconds = before + time.monotonic() - started
         if found is not None:
@@ -147,11 +167,31 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="how many processes share the work")
     parser.add_argument("--log", type=Path, default=None, help="go on with the run of this file")
     parser.add_argument("--only", type=int, default=None, help="run and print one program")
+    parser.add_argument("--kinds", type=_kinds, default=(LINES,), help="what is drawn, in turn")
     arguments = parser.parse_args()
     if arguments.only is not None:
-        made, failure = examine(arguments.only)
-        print(made.script(), failure or "all agree", sep="\n")
-        return int(failure is not None)
+        return _only(arguments.only, arguments.kinds)
     done = run(arguments)
     print(done)
     return int(done.failures > 0)
+
+
+def _only(seed: int, kinds: Sequence[str]) -> int:
+    if kinds[seed % len(kinds)] == LINES:
+        made, failure = examine(seed // len(kinds))
+        text = made.script()
+    else:
+        _, case, number = case_of(seed, kinds)
+        text, failure = case.script(), case.failure(number, backends_for(number))
+    print(text, failure or "all agree", sep="\n")
+    return int(failure is not None)
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    """Return the kinds that a text names; `all` are all of them."""
+    names = (LINES, *KINDS) if text == "all" else tuple(text.split(","))
+    unknown = sorted({*names} - {LINES, *KINDS})
+    if unknown:
+        known = ", ".join((LINES, *KINDS))
+        raise argparse.ArgumentTypeError(f"no kind is named {', '.join(unknown)}; use {known}")
+    return names

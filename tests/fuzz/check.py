@@ -21,6 +21,8 @@ from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.ir.verify import verify
 from rlx.runtime.executable import Executable
+from rlx.tracing.pytree import tree_leaves
+from tests.fuzz.eager import unexplained
 from tests.fuzz.export import ExportError, exported_results
 from tests.fuzz.jax_library import UNDEFINED, of_jax
 from tests.fuzz.native import lower
@@ -32,11 +34,11 @@ _POISON = (0xCD, 0xFF)
 """Bytes of memory that was never written; 0xFF are NaN in every float type."""
 
 
-_RAW = (
+RAW = (
     RecursionError, AssertionError, LookupError, AttributeError, ValueError, TypeError,
     ArithmeticError, NotImplementedError,
 )  # fmt: skip
-_WRONG = (RlxError, *_RAW)
+_WRONG = (RlxError, *RAW)
 """What no valid program raises."""
 
 
@@ -80,10 +82,12 @@ def _check(
         expected = evaluate(graph, feeds(graph, arrays))
     except RlxError as error:
         return Failure("trace", repr(error)) if isinstance(error, InternalError) else None
-    except _RAW as error:
+    except RAW as error:
         return Failure("trace", repr(error))
     judge = Judge(graph, arrays, expected, program.seed)
     failure = _compare_backends(graph, backends, judge) if backends else None
+    if failure is None and judge.compiled:
+        failure = _compare_eager(program, judge)
     if failure is None and exports:
         failure = _compare_exports(graph, exports, judge)
     if failure is None and jax:
@@ -99,6 +103,8 @@ class Judge:
     arrays: Sequence[Array]
     expected: Sequence[Array]
     seed: int
+    compiled: list[Array] = field(default_factory=list)
+    """What compiled code gave, once a back end has run."""
     _bounds: list[list[Array]] = field(default_factory=list)
     _more: Iterator[list[Array]] | None = None
 
@@ -162,10 +168,28 @@ def _run(executable: Executable, judge: Judge) -> str:
     inputs = feeds(judge.graph, judge.arrays)
     for poison in _POISON:
         poison_arena(executable, poison)
-        text = judge.difference(executable.run(inputs))
+        judge.compiled = list(executable.run(inputs))
+        text = judge.difference(judge.compiled)
         if text:
             return text
     return ""
+
+
+def _compare_eager(program: RandomProgram, judge: Judge) -> Failure | None:
+    """Compare calls outside `jit`: their numbers with the reference's, their bits with code's."""
+    function = program.function(of_rlx())
+    try:
+        results = tree_leaves(function(*map(rlx.numpy.asarray, judge.arrays)))
+    except SingularMatrixError:
+        return None
+    except _WRONG as error:
+        return Failure("eager raises", _text(error))
+    found = [np.asarray(x) for x in results]
+    text = judge.difference(found)
+    if text:
+        return Failure("eager differs", text)
+    text = unexplained(judge.graph, found, judge.compiled)
+    return Failure("bits of eager calls", text) if text else None
 
 
 def _compare_exports(graph: Graph, targets: Sequence[str], judge: Judge) -> Failure | None:
