@@ -366,6 +366,17 @@ FUNCTIONS: Mapping[str, Own] = {
     "lax.full": {"shape": _SHAPES}, "lax.reduce_window": {
         "operand": array("f4", "i4", ranks=(1, 3)), "computation": text(
             "lax.add", "lax.max", "lax.min", "lax.mul"), "init_value": one_of(0, 1)},
+    "lax.select_and_gather_add": {
+        "tangents": shaped((4, 5), of=("f4",)), "operand": shaped((4, 5), of=("f4", "f8")),
+        "window_dimensions": one_of((2, 2), (1, 3)), "window_strides": one_of((1, 1), (2, 1)),
+        "padding": one_of("VALID", ((0, 0), (0, 0))), "base_dilation": one_of(None),
+        "window_dilation": one_of(None),
+    },
+    "lax.select_and_scatter_add": {
+        "source": shaped((3, 4), of=("f4",)), "operand": shaped((4, 5), of=("f4",)),
+        "window_dimensions": one_of((2, 2)), "window_strides": one_of((1, 1)),
+        "padding": one_of("VALID"),
+    },
     **alike("lax.reduce_and lax.reduce_or lax.reduce_xor lax.reduce_max lax.reduce_min "
             "lax.reduce_sum lax.reduce_prod", {"axes": axes_from_the_front}),
     "lax.sort_key_val": {"keys": array(*REAL, ranks=(1, 3)), "values": like("f4", "i4"),
