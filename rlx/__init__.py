@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rlx.runtime.compile import compile as compile
     from rlx.runtime.executable import Executable as Executable
     from rlx.runtime.session import Session as Session
+    from rlx.torch import from_torch as from_torch
     from rlx.tracing.eager import clear_eager_cache as clear_eager_cache
     from rlx.tracing.eager import eager_cache_info as eager_cache_info
     from rlx.tracing.pytree import register_dataclass as register_dataclass
@@ -135,6 +136,7 @@ _HOMES = {
     "rlx.runtime.compile": ["compile"],
     "rlx.runtime.executable": ["Executable"],
     "rlx.runtime.session": ["Session"],
+    "rlx.torch": ["from_torch"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (

@@ -33,7 +33,7 @@ LAYERS = (
     ("blocks", "distributed", "nn", "optim", "quantization", "report", "splat"),
     ("onnx", "scipy"),
     ("lax",),
-    ("jaxpr",),
+    ("jaxpr", "torch"),
     ("jax",),
     ("language",),
     ("cli", "__main__"),
@@ -46,6 +46,9 @@ BORDERS = {
     "mpi4py": ("distributed",),
     "onnx": ("onnx",),
     "jax": ("jaxpr",),
+    "torch": ("torch",),
+    "functorch": ("torch",),
+    "sympy": ("torch",),
     "jinja2": ("codegen", "language", "report"),
     "tokenizers": ("language",),
 }

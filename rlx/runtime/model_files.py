@@ -14,7 +14,7 @@ from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.limits import LoadLimits
 
-READERS = {".onnx": "rlx.onnx"}
+READERS = {".onnx": "rlx.onnx", ".pt2": "rlx.torch"}
 """Modules whose `load(path, dims=, limits=)` returns a graph with the values of its params."""
 
 

@@ -1,0 +1,92 @@
+"""`torch.compile(model, backend="rlx")`: the graphs that Dynamo and AOTAutograd make.
+
+PyTorch finds the backend by the package's entry point; nothing needs to be imported.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import torch
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule
+
+from rlx.errors import InputError
+from rlx.torch.decompositions import decompositions
+from rlx.torch.program import CompiledGraph, Options
+
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def compile_module(
+    module: GraphModule,
+    example_inputs: list[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compile what Dynamo traced; the function that `torch.compile` calls.
+
+    `options` are `backend`, `threads`, `precision` (those of `rlx.compile`) and `random`. All
+    modes of PyTorch compile alike. Unknown ones raise InputError.
+    """
+    if mode is not None and mode not in _MODES:
+        raise InputError(f"mode is {mode!r}", remedy=f"use one of: {', '.join(_MODES)}")
+    chosen = checked_options(options or {})
+    make = functools.partial(_compiler, chosen)
+    compiled: Callable[..., Any] = aot_autograd(
+        fw_compiler=functools.partial(make, "forward"),
+        bw_compiler=functools.partial(make, "backward"),
+        inference_compiler=functools.partial(make, "inference"),
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )(module, example_inputs)
+    return compiled
+
+
+def checked_options(given: Mapping[str, Any]) -> Options:
+    """Return options by name; unknown ones raise InputError."""
+    known = [each.name for each in fields(Options)]
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"torch.compile(backend='rlx') has no option {name!r}",
+                remedy=f"use one of: {', '.join(known)}",
+            )
+    if given.get("random", "torch") not in ("torch", "rlx"):
+        raise InputError(
+            f"option random is {given['random']!r}",
+            remedy='use "torch", the numbers of eager mode, or "rlx", drawn in compiled code',
+        )
+    return Options(**given)
+
+
+def _compiler(
+    options: Options, name: str, module: GraphModule, example_inputs: Any
+) -> Callable[..., Any]:
+    del example_inputs
+    graph = CompiledGraph(module, options, name, restride=_visible(name))
+    call: Callable[..., Any] = make_boxed_func(graph_call(graph))
+    return call
+
+
+def _visible(name: str) -> int:
+    """Return how many of a graph's first results the user's program sees."""
+    if name == "inference":
+        return 1 << 30
+    context = torch._guards.TracingContext.try_get()
+    meta = None if context is None else context.fw_metadata
+    return 0 if name == "backward" or meta is None else meta.num_forward_returns
+
+
+def graph_call(graph: CompiledGraph) -> Callable[..., Any]:
+    """Return a function of positional tensors."""
+
+    def call(*args: Any) -> list[Any]:
+        return graph(args)
+
+    return call

@@ -1,0 +1,98 @@
+"""Attention: PyTorch's operators of it, as one op where it has no dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import rlx
+import rlx.numpy as rnp
+from rlx import nn
+from rlx.ir.dtype import DType
+from rlx.torch.registry import rule
+
+
+def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float | None) -> Any:
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = rnp.matmul(q, rnp.swapaxes(k, -1, -2)) * factor
+    if is_causal:
+        queries = rnp.expand_dims(rnp.arange(q.shape[-2]), 1)
+        mask = rnp.less_equal(rnp.arange(k.shape[-2]), queries)
+    if mask is None:
+        return scores
+    if mask.value.dtype is DType.BOOL:
+        return rnp.where(mask, scores, -math.inf)
+    return scores + mask.astype(scores.dtype)
+
+
+def _repeated(x: Any, like: Any) -> Any:
+    """Return keys or values with a head per head of the queries."""
+    if x.shape[-3] == like.shape[-3]:
+        return x
+    return rnp.repeat(x, like.shape[-3] // x.shape[-3], -3)
+
+
+def _wide(x: Any) -> Any:
+    return x.astype("f32") if x.value.dtype.is_low_precision else x
+
+
+def attention(
+    q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: float | None = None
+) -> Any:
+    """Attention over `[..., heads, steps, width]`; rows without a key are 0."""
+    q, k, v = _wide(q), _wide(k), _wide(v)
+    scores = _scores(q, k, mask, is_causal, scale)
+    if mask is None:
+        return rnp.matmul(nn.softmax(scores, axis=-1), v)
+    top = rnp.max(scores, -1, keepdims=True)
+    is_empty = rnp.isneginf(top)
+    weights = nn.softmax(rnp.where(is_empty, 0, scores), axis=-1)
+    return rnp.matmul(rnp.where(is_empty, 0, weights), v)
+
+
+@rule("_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(
+    q: Any, k: Any, v: Any, dropout: float = 0.0, is_causal: bool = False, *,
+    attn_mask: Any = None, scale: float | None = None, **_: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The result, and the logarithms of the sums of exponentials by query."""
+    _require_kept(dropout)
+    out = attention(q, k, v, attn_mask, is_causal, scale)
+    scores = _scores(_wide(q), _wide(k), attn_mask, is_causal, scale)
+    return out, nn.logsumexp(scores, axis=-1)
+
+
+@rule("_scaled_dot_product_flash_attention_for_cpu_backward")
+def flash_attention_backward(
+    g: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, dropout: float, is_causal: bool, *,
+    attn_mask: Any = None, scale: float | None = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    del out, logsumexp
+    _require_kept(dropout)
+
+    def apply(q: Any, k: Any, v: Any) -> Any:
+        return attention(q, k, v, attn_mask, is_causal, scale)
+
+    found: tuple[Any, Any, Any] = rlx.vjp(apply, _wide(q), _wide(k), _wide(v))[1](_wide(g))
+    return found
+
+
+@rule("scaled_dot_product_attention")
+def scaled_dot_product_attention(
+    q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    _require_kept(dropout_p)
+    if enable_gqa:
+        k, v = _repeated(k, q), _repeated(v, q)
+    return attention(q, k, v, attn_mask, is_causal, scale)
+
+
+def _require_kept(dropout: float) -> None:
+    from rlx.errors import UnsupportedError
+
+    if dropout:
+        raise UnsupportedError(
+            f"attention drops a share of {dropout} of its weights inside of one operator",
+            remedy="apply dropout to what attention returns, or set it to 0",
+        )

@@ -1,0 +1,157 @@
+"""Arrays made of numbers, and sizes as numbers."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx.ir.shape import Dim
+from rlx.torch.registry import enter, rule
+
+
+@rule("full", typed=True)
+def full(result: Any, size: Any, value: Any, **_: Any) -> Any:
+    return constant(result, size, value)
+
+
+@rule("full_like", typed=True)
+def full_like(result: Any, x: Any, value: Any, **_: Any) -> Any:
+    return constant(result, x.shape, value)
+
+
+@rule("new_full", typed=True)
+def new_full(result: Any, x: Any, size: Any, value: Any, **_: Any) -> Any:
+    del x
+    return constant(result, size, value)
+
+
+@rule("zeros", "empty.memory_format", "empty_strided", "empty_permuted", typed=True)
+def zeros(result: Any, size: Any, *_: Any, **named: Any) -> Any:
+    """Arrays without contents are zeros."""
+    del named
+    return constant(result, size, 0)
+
+
+@rule("zeros_like", "empty_like", "zero", typed=True)
+def zeros_like(result: Any, x: Any, **_: Any) -> Any:
+    return constant(result, x.shape, 0)
+
+
+@rule("ones", typed=True)
+def ones(result: Any, size: Any, **_: Any) -> Any:
+    return constant(result, size, 1)
+
+
+@rule("ones_like", typed=True)
+def ones_like(result: Any, x: Any, **_: Any) -> Any:
+    return constant(result, x.shape, 1)
+
+
+@rule("new_zeros", "new_empty", "new_empty_strided", typed=True)
+def new_zeros(result: Any, x: Any, size: Any, *_: Any, **named: Any) -> Any:
+    del x, named
+    return constant(result, size, 0)
+
+
+@rule("new_ones", typed=True)
+def new_ones(result: Any, x: Any, size: Any, **_: Any) -> Any:
+    del x
+    return constant(result, size, 1)
+
+
+@rule("scalar_tensor", typed=True)
+def scalar_tensor(result: Any, value: Any, **_: Any) -> Any:
+    return constant(result, (), value)
+
+
+def constant(result: Any, size: Any, value: Any) -> Any:
+    """An array of one number; an extent may be the number."""
+    shape = tuple(size)
+    if isinstance(value, Dim):
+        number = rnp.asarray(extent_number(value)).astype(result.dtype)
+        return rnp.broadcast_to(number, shape)
+    return rnp.full(shape, value, dtype=result.dtype)
+
+
+def extent_number(extent: Any) -> Any:
+    """Return an extent as an array without axes."""
+    return rnp.sum(rnp.ones((extent,), "i64")) if isinstance(extent, Dim) else rnp.asarray(extent)
+
+
+@rule("arange.start_step", "arange", "arange.start", "prims.iota", typed=True)
+def arange(result: Any, *given: Any, **named: Any) -> Any:
+    del named
+    start, end, step = (0, *given, 1) if len(given) == 1 else (*given, 1)[:3]
+    if isinstance(start, int) and isinstance(step, int):
+        (count,) = result.shape
+        steps = rnp.arange(count).astype("i64")
+        return (steps * step + start).astype(result.dtype)
+    del end
+    return rnp.asarray(rnp.arange(*result.shape)).astype("f64") * step + start
+
+
+@rule("prims.iota", typed=True)
+def iota(result: Any, length: Any, *, start: Any, step: Any, **_: Any) -> Any:
+    return (rnp.arange(length) * step + start).astype(result.dtype)
+
+
+@rule("linspace", typed=True)
+def linspace(result: Any, start: Any, end: Any, steps: int, **_: Any) -> Any:
+    """From both ends towards the middle, as PyTorch computes it."""
+    wide = "f64" if not result.dtype.is_complex else "c128"
+    first, last = rnp.asarray(start).astype(wide), rnp.asarray(end).astype(wide)
+    if steps <= 1:
+        return rnp.broadcast_to(first, (steps,))
+    places = rnp.arange(steps).astype(wide)
+    width = (last - first) / (steps - 1)
+    if not result.dtype.is_differentiable:
+        step = rnp.astype(width, "f32")
+        low = rnp.trunc(first + places * step)
+        high = rnp.trunc(last - (steps - 1 - places) * step)
+        return rnp.where(rnp.less(rnp.arange(steps), steps // 2), low, high)
+    low, high = first + places * width, last - (steps - 1 - places) * width
+    return rnp.where(rnp.less(rnp.arange(steps), steps // 2), low, high)
+
+
+@rule("eye", "eye.m", typed=True)
+def eye(result: Any, *_: Any, **named: Any) -> Any:
+    del named
+    return rnp.eye(*result.shape, dtype=result.dtype)
+
+
+@rule("tril_indices", typed=True)
+def tril_indices(result: Any, row: int, col: int, offset: int = 0, **_: Any) -> Any:
+    del result
+    return rnp.stack(rnp.tril_indices(row, offset, col))
+
+
+@rule("triu_indices", typed=True)
+def triu_indices(result: Any, row: int, col: int, offset: int = 0, **_: Any) -> Any:
+    del result
+    return rnp.stack(rnp.triu_indices(row, offset, col))
+
+
+# Sizes are numbers of the program.
+
+enter({
+    "sym_size.int": lambda x, axis: x.shape[axis],
+    "sym_numel": lambda x: x.size,
+    "operator.getitem": lambda x, i: x[i],
+    "operator.mul": operator.mul, "operator.add": operator.add, "operator.sub": operator.sub,
+    "operator.floordiv": operator.floordiv, "operator.neg": operator.neg,
+    "operator.mod": operator.mod, "operator.truediv": operator.truediv,
+    "operator.eq": operator.eq, "operator.ne": operator.ne, "operator.lt": operator.lt,
+    "operator.le": operator.le, "operator.gt": operator.gt, "operator.ge": operator.ge,
+    "operator.pow": operator.pow, "operator.and_": operator.and_, "operator.or_": operator.or_,
+    "math.trunc": int, "torch.sym_float": float, "torch.sym_int": int,
+    "torch.sym_max": max, "torch.sym_min": min, "torch.sym_not": operator.not_,
+    "torch.sym_ite": lambda condition, x, y: x if condition else y,
+    "_local_scalar_dense": lambda x: x,
+    "sym_constrain_range_for_size": lambda *_, **__: None,
+    "sym_constrain_range": lambda *_, **__: None,
+    "_assert_scalar": lambda *_, **__: None, "_assert_async.msg": lambda *_, **__: None,
+    "_assert_async": lambda *_, **__: None, "_assert_tensor_metadata": lambda *_, **__: None,
+    "_functional_assert_async.msg": lambda x, message, token: token,
+    "_make_dep_token": lambda **_: None,
+})  # fmt: skip

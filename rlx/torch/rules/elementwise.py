@@ -1,0 +1,369 @@
+"""Arithmetic, comparisons and functions of one element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import rlx.numpy as rnp
+import rlx.scipy.special as special
+from rlx import lax
+from rlx.ir.dtype import DType
+from rlx.torch.registry import elementwise, enter, rule
+
+enter({
+    "abs absolute": rnp.abs,
+    "acos": rnp.arccos, "acosh": rnp.arccosh, "asin": rnp.arcsin, "asinh": rnp.arcsinh,
+    "atan": rnp.arctan, "atanh": rnp.arctanh, "atan2": rnp.arctan2,
+    "ceil": rnp.ceil, "floor": rnp.floor, "trunc fix": rnp.trunc,
+    "cos": rnp.cos, "cosh": rnp.cosh, "sin": rnp.sin, "sinh": rnp.sinh, "tan": rnp.tan,
+    "tanh": rnp.tanh,
+    "exp": rnp.exp, "exp2 special_exp2": rnp.exp2, "expm1": rnp.expm1,
+    "log": rnp.log, "log2": rnp.log2, "log10": rnp.log10, "log1p": rnp.log1p,
+    "sqrt": rnp.sqrt, "rsqrt": lax.rsqrt, "reciprocal": rnp.reciprocal, "square": rnp.square,
+    "neg": rnp.negative, "positive": rnp.positive,
+    "sigmoid": lax.logistic, "erf": lax.erf, "erfc special_erfc": lax.erfc,
+    "erfinv special_erfinv": lax.erf_inv, "lgamma": lax.lgamma,
+    "i0 special_i0": special.i0, "special_i0e": special.i0e, "special_i1": special.i1,
+    "special_i1e": special.i1e,
+    "mul multiply": rnp.multiply,
+    "maximum": rnp.maximum, "minimum": rnp.minimum, "fmax": rnp.fmax, "fmin": rnp.fmin,
+    "hypot": rnp.hypot, "copysign": rnp.copysign, "nextafter": rnp.nextafter,
+    "igamma special_gammainc": lax.igamma, "igammac special_gammaincc": lax.igammac,
+    "gcd": rnp.gcd, "lcm": rnp.lcm,
+    "bitwise_and __and__": rnp.bitwise_and, "bitwise_or __or__": rnp.bitwise_or,
+    "bitwise_xor __xor__": rnp.bitwise_xor, "bitwise_not": rnp.bitwise_not,
+    "_conj conj_physical _conj_physical": rnp.conj,
+    "sinc special_sinc": rnp.sinc,
+}, promotion="result")  # fmt: skip
+
+enter({
+    "eq": rnp.equal, "ne": rnp.not_equal, "lt": rnp.less, "le": rnp.less_equal,
+    "gt": rnp.greater, "ge": rnp.greater_equal,
+    "logical_and": rnp.logical_and, "logical_or": rnp.logical_or, "logical_xor": rnp.logical_xor,
+    "logical_not": rnp.logical_not,
+    "isnan": rnp.isnan, "isinf": rnp.isinf, "isfinite": rnp.isfinite, "signbit": rnp.signbit,
+    "isposinf": rnp.isposinf, "isneginf": rnp.isneginf,
+}, promotion="operands")  # fmt: skip
+
+enter({"real view_as_real_part": rnp.real, "imag": rnp.imag, "angle": rnp.angle})
+
+
+@rule("abs")
+def absolute(x: Any) -> Any:
+    """Of complex numbers, whose absolute value is real, too."""
+    return rnp.abs(x)
+
+
+@rule("sgn")
+def sgn(x: Any) -> Any:
+    return rnp.sign(x)
+
+
+@elementwise("sign")
+def sign(x: Any) -> Any:
+    """0 at NaN, as in PyTorch."""
+    found = rnp.sign(x)
+    return rnp.where(rnp.isnan(x), 0, found) if x.value.dtype.is_float else found
+
+
+@elementwise("add")
+def add(x: Any, y: Any, alpha: Any = 1) -> Any:
+    return rnp.add(x, _scaled(y, alpha))
+
+
+@elementwise("sub subtract", "sub", "subtract")
+def subtract(x: Any, y: Any, alpha: Any = 1) -> Any:
+    return rnp.subtract(x, _scaled(y, alpha))
+
+
+@elementwise("rsub")
+def reversed_subtract(x: Any, y: Any, alpha: Any = 1) -> Any:
+    return rnp.subtract(y, _scaled(x, alpha))
+
+
+def _scaled(x: Any, alpha: Any) -> Any:
+    return x if isinstance(alpha, (int, float)) and alpha == 1 else rnp.multiply(x, alpha)
+
+
+@elementwise("div", "divide", "true_divide")
+def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    if rounding_mode == "floor":
+        return floor_divide(x, y)
+    if rounding_mode == "trunc":
+        if _is_integer(x, y):
+            return lax.div(x, y)
+        return rnp.trunc(rnp.true_divide(x, y))
+    return rnp.true_divide(x, y)
+
+
+@elementwise("floor_divide")
+def floor_divide(x: Any, y: Any) -> Any:
+    """The floor of the quotient; where a float is divided by 0, the quotient."""
+    if _is_integer(x, y):
+        return rnp.floor_divide(x, y)
+    quotient = rnp.true_divide(x, y)
+    return rnp.where(rnp.equal(y, 0), quotient, rnp.floor_divide(x, y))
+
+
+def _is_integer(*operands: Any) -> bool:
+    arrays = [x for x in operands if not isinstance(x, (int, float, complex))]
+    numbers = [x for x in operands if isinstance(x, (float, complex))]
+    return not numbers and all(not x.value.dtype.is_differentiable for x in arrays)
+
+
+enter({"remainder": rnp.remainder, "fmod": rnp.fmod}, promotion="result")
+
+
+@elementwise("pow", "float_power")
+def power(x: Any, y: Any) -> Any:
+    if isinstance(y, float) and y.is_integer() and abs(y) < 64:
+        y = int(y)
+    if isinstance(y, float) and y == 0.5:
+        return _square_root(x)
+    if isinstance(y, float) and y == -0.5:
+        return rnp.reciprocal(_square_root(x))
+    return rnp.power(x, y)
+
+
+def _square_root(x: Any) -> Any:
+    return rnp.sqrt(x)
+
+
+@elementwise("clamp", "clip", "clamp_min", "clamp_max")
+def clamp(x: Any, low: Any = None, high: Any = None, **named: Any) -> Any:
+    low, high = named.get("min", low), named.get("max", high)
+    if low is not None:
+        x = rnp.maximum(x, low)
+    return x if high is None else rnp.minimum(x, high)
+
+
+@elementwise("clamp_max")
+def clamp_max(x: Any, high: Any) -> Any:
+    return rnp.minimum(x, high)
+
+
+@elementwise("round")
+def round_(x: Any, *, decimals: int = 0) -> Any:
+    """Half to even; with `decimals` of x scaled, as PyTorch computes it."""
+    if decimals == 0 or not x.value.dtype.is_float:
+        return rnp.rint(x) if x.value.dtype.is_float else x
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return rnp.rint(x * scale) / scale
+    return rnp.rint(x / scale) * scale
+
+
+@elementwise("frac")
+def frac(x: Any) -> Any:
+    return x - rnp.trunc(x)
+
+
+@elementwise("heaviside")
+def heaviside(x: Any, values: Any) -> Any:
+    """`values` at 0, and 0 at NaN, as in PyTorch."""
+    return rnp.where(rnp.equal(x, 0), values, rnp.astype(rnp.greater(x, 0), values.dtype))
+
+
+@rule("bitwise_left_shift", "__lshift__")
+def left_shift(x: Any, y: Any) -> Any:
+    """0 for a shift that is negative or as wide as the type."""
+    width = _bits(x)
+    inside = rnp.logical_and(rnp.greater_equal(y, 0), rnp.less(y, width))
+    return rnp.where(inside, rnp.left_shift(x, rnp.where(inside, y, 0)), 0)
+
+
+@rule("bitwise_right_shift", "__rshift__")
+def right_shift(x: Any, y: Any) -> Any:
+    """As by the largest shift, for one that is negative or as wide as the type."""
+    width = _bits(x)
+    inside = rnp.logical_and(rnp.greater_equal(y, 0), rnp.less(y, width))
+    return rnp.right_shift(x, rnp.where(inside, y, width - 1))
+
+
+def _bits(x: Any) -> int:
+    return 8 * int(rnp.asarray(x).dtype.itemsize)
+
+
+@elementwise("addcmul")
+def addcmul(x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+    return x + _scaled(a * b, value)
+
+
+@elementwise("addcdiv")
+def addcdiv(x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+    return x + _scaled(a / b, value)
+
+
+@elementwise("lerp")
+def lerp(start: Any, end: Any, weight: Any) -> Any:
+    """From the nearer end, as PyTorch computes it."""
+    step = end - start
+    return rnp.where(
+        rnp.less(rnp.abs(weight), 0.5), start + weight * step, end - step * (1 - weight)
+    )
+
+
+@elementwise("logaddexp")
+def logaddexp(x: Any, y: Any) -> Any:
+    return rnp.logaddexp(x, y)
+
+
+@elementwise("logaddexp2")
+def logaddexp2(x: Any, y: Any) -> Any:
+    return rnp.logaddexp2(x, y)
+
+
+@elementwise("xlogy", "special_xlogy")
+def xlogy(x: Any, y: Any) -> Any:
+    return _product_with(rnp.log, x, y)
+
+
+@elementwise("special_xlog1py")
+def xlog1py(x: Any, y: Any) -> Any:
+    return _product_with(rnp.log1p, x, y)
+
+
+def _product_with(logarithm: Any, x: Any, y: Any) -> Any:
+    """`x * logarithm(y)`, 0 where x is 0 and y a number."""
+    is_zero = rnp.logical_and(rnp.equal(x, 0), rnp.logical_not(rnp.isnan(y)))
+    return rnp.where(is_zero, 0, rnp.multiply(x, logarithm(rnp.where(is_zero, 1, y))))
+
+
+@elementwise("logit", "special_logit")
+def logit(x: Any, eps: float | None = None) -> Any:
+    x = x if eps is None else rnp.clip(x, eps, 1 - eps)
+    return rnp.log(x / (1 - x))
+
+
+@elementwise("digamma", "special_psi", "special_digamma")
+def digamma(x: Any) -> Any:
+    """-inf with the sign of zero at 0, NaN at negative integers, as in PyTorch."""
+    at_zero = rnp.copysign(math.inf, -x)
+    is_pole = rnp.logical_and(rnp.less(x, 0), rnp.equal(x, rnp.floor(x)))
+    found = rnp.where(is_pole, math.nan, lax.digamma(x))
+    return rnp.where(rnp.equal(x, 0), at_zero, found)
+
+
+@elementwise("special_log_ndtr")
+def log_ndtr(x: Any) -> Any:
+    return special.log_ndtr(x)
+
+
+@elementwise("special_ndtr")
+def ndtr(x: Any) -> Any:
+    return special.ndtr(x)
+
+
+@elementwise("special_ndtri")
+def ndtri(x: Any) -> Any:
+    return special.ndtri(x)
+
+
+@elementwise("special_entr")
+def entr(x: Any) -> Any:
+    return special.entr(x)
+
+
+@elementwise("special_zeta")
+def zeta(x: Any, q: Any) -> Any:
+    return lax.zeta(x, q)
+
+
+@elementwise("special_erfcx")
+def erfcx(x: Any) -> Any:
+    return special.erfcx(x)
+
+
+@rule("polygamma", "special_polygamma")
+def polygamma(n: int, x: Any) -> Any:
+    x = _floating(x)
+    return digamma(x) if n == 0 else lax.polygamma(float(n), x)
+
+
+def _floating(x: Any) -> Any:
+    return x if x.value.dtype.is_differentiable else x.astype("f32")
+
+
+@elementwise("nan_to_num")
+def nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
+    if not x.value.dtype.is_float:
+        return x
+    return rnp.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+
+
+@rule("complex")
+def complex_(real: Any, imaginary: Any) -> Any:
+    return lax.complex(real, imaginary)
+
+
+@rule("polar")
+def polar(radius: Any, angle: Any) -> Any:
+    return lax.complex(radius * rnp.cos(angle), radius * rnp.sin(angle))
+
+
+@rule("view_as_real")
+def view_as_real(x: Any) -> Any:
+    return rnp.stack([rnp.real(x), rnp.imag(x)], -1)
+
+
+@rule("view_as_complex")
+def view_as_complex(x: Any) -> Any:
+    return lax.complex(x[..., 0], x[..., 1])
+
+
+@rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar", typed=True)
+def where(result: Any, condition: Any, x: Any, y: Any) -> Any:
+    def cast(value: Any) -> Any:
+        return rnp.asarray(value).astype(result.dtype)
+
+    return rnp.where(condition.astype("bool"), cast(x), cast(y))
+
+
+@rule("masked_fill.Scalar", "masked_fill.Tensor", typed=True)
+def masked_fill(result: Any, x: Any, mask: Any, value: Any) -> Any:
+    filling = rnp.asarray(value).astype(result.dtype)
+    return rnp.where(mask, filling, x)
+
+
+@rule("isclose")
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    return rnp.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+@rule("_to_copy", "to.dtype", "to.device", "prims.convert_element_type", typed=True)
+def convert(result: Any, x: Any, *_: Any, **named: Any) -> Any:
+    del named
+    return cast(x, result.dtype)
+
+
+def cast(x: Any, dtype: DType) -> Any:
+    """Convert as PyTorch does: the real part of complex numbers."""
+    x = rnp.asarray(x)
+    if x.value.dtype.is_complex and not dtype.is_complex and dtype is not DType.BOOL:
+        x = rnp.real(x)
+    return x.astype(dtype)
+
+
+@rule(
+    "clone", "detach", "alias", "lift_fresh", "lift_fresh_copy", "lift", "contiguous",
+    "detach_copy", "alias_copy", "resolve_conj", "resolve_neg", "_neg_view_identity",
+    "prims.device_put", "fill_empty", "view_copy_identity",
+)  # fmt: skip
+def identity(x: Any, *_: Any, **named: Any) -> Any:
+    del named
+    return x
+
+
+@rule("copy", typed=True)
+def copy(result: Any, x: Any, source: Any, non_blocking: bool = False) -> Any:
+    del x, non_blocking
+    return rnp.broadcast_to(cast(source, result.dtype), result.shape)
+
+
+@rule("fill", typed=True)
+def fill(result: Any, x: Any, value: Any) -> Any:
+    return rnp.broadcast_to(rnp.asarray(value).astype(result.dtype), x.shape)
+
+
+enter({"_neg_view": rnp.negative})

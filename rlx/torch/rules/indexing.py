@@ -1,0 +1,315 @@
+"""Gathers, scatters and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx.ir.dtype import DType
+from rlx.torch.registry import rule
+from rlx.torch.rules.elementwise import cast
+
+
+@rule("index_select")
+def index_select(x: Any, axis: int, index: Any) -> Any:
+    if x.ndim == 0:
+        return x
+    return rnp.take(x, rnp.reshape(index, (-1,)), axis)
+
+
+@rule("gather")
+def gather(x: Any, axis: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    """`x[i0, index[i0, i1], ...]` at every place of `index`, which may be smaller than `x`."""
+    del sparse_grad
+    if x.ndim == 0 or index.ndim == 0:
+        return rnp.reshape(rnp.reshape(x, (-1,))[rnp.reshape(index, (-1,))], index.shape)
+    if 0 in index.shape:
+        return rnp.zeros(index.shape, x.value.dtype)
+    return rnp.take_along_axis(_cut(x, index.shape, axis), index, axis)
+
+
+def _cut(x: Any, shape: Sequence[Any], axis: int) -> Any:
+    """Return the part of `x` that an index of `shape` reaches along all other axes."""
+    whole = [slice(None) if i == axis % x.ndim or x.shape[i] == n else slice(0, n)
+             for i, n in enumerate(shape)]  # fmt: skip
+    return x if all(part == slice(None) for part in whole) else x[tuple(whole)]
+
+
+def places_along(x: Any, axis: int, index: Any) -> tuple[Any, ...]:
+    """Return an index array per axis: `index` along `axis`, the place itself along others."""
+    axis %= x.ndim
+    places = []
+    for i, n in enumerate(index.shape):
+        shape = tuple(-1 if j == i else 1 for j in range(index.ndim))
+        places.append(index if i == axis else rnp.reshape(rnp.arange(n), shape))
+    return tuple(places)
+
+
+def _scattered(x: Any, axis: int, index: Any, source: Any, update: str) -> Any:
+    if x.ndim == 0:
+        flat = _scattered(rnp.reshape(x, (1,)), 0, rnp.reshape(index, (-1,)), _flat(source), update)
+        return rnp.reshape(flat, ())
+    if index.ndim == 0:
+        index, source = rnp.reshape(index, (1,)), _flat(source)
+    if 0 in index.shape:
+        return x
+    if getattr(source, "ndim", 0):
+        source = source[tuple(slice(0, n) for n in index.shape)]
+    at = x.at[places_along(x, axis, index)]
+    return getattr(at, update)(source)
+
+
+def _flat(x: Any) -> Any:
+    return rnp.reshape(x, (-1,)) if hasattr(x, "ndim") else x
+
+
+_UPDATES = {"add": "add", "sum": "add", "multiply": "multiply", "prod": "multiply",
+            "amax": "max", "amin": "min"}  # fmt: skip
+
+
+@rule("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce")
+def scatter(x: Any, axis: int, index: Any, source: Any, *, reduce: str | None = None) -> Any:
+    if not hasattr(source, "ndim"):
+        source = rnp.full(index.shape, source).astype(x.value.dtype)
+    return _scattered(x, axis, index, source, "set" if reduce is None else _UPDATES[reduce])
+
+
+@rule("scatter_add")
+def scatter_add(x: Any, axis: int, index: Any, source: Any) -> Any:
+    return _scattered(x, axis, index, source, "add")
+
+
+@rule("scatter_reduce.two")
+def scatter_reduce(
+    x: Any, axis: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    dtype = x.value.dtype
+    if x.ndim == 0:
+        found = scatter_reduce(rnp.reshape(x, (1,)), 0, _flat(index), _flat(source), reduce,
+                               include_self=include_self)  # fmt: skip
+        return rnp.reshape(found, ())
+    if index.ndim == 0:
+        index, source = _flat(index), _flat(source)
+    if 0 in index.shape:
+        return x
+    start = x
+    if not include_self:
+        neutral = _neutral(reduce, dtype)
+        start = _scattered(x, axis, index, rnp.full(index.shape, neutral, dtype), "set")
+    if reduce != "mean":
+        return _scattered(start, axis, index, source, _UPDATES[reduce])
+    total = _scattered(start, axis, index, source, "add")
+    ones = rnp.ones(index.shape, "i64")
+    counts = rnp.full(x.shape, 1 if include_self else 0, "i64")
+    counts = rnp.maximum(_scattered(counts, axis, index, ones, "add"), 1)
+    if dtype.is_differentiable:
+        return total / counts.astype(dtype)
+    return rnp.floor_divide(total, counts.astype(dtype))
+
+
+def _neutral(reduce: str, dtype: DType) -> Any:
+    if reduce == "prod":
+        return 1
+    if reduce in ("sum", "mean"):
+        return 0
+    if dtype is DType.BOOL:
+        return reduce == "amin"
+    if dtype.is_float:
+        return -float("inf") if reduce == "amax" else float("inf")
+    limits = rnp.iinfo(dtype.numpy)
+    return limits.min if reduce == "amax" else limits.max
+
+
+@rule("index.Tensor", "_unsafe_index.Tensor")
+def index(x: Any, indices: Sequence[Any]) -> Any:
+    return x[_numpy_index(indices)]
+
+
+def _numpy_index(indices: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(slice(None) if each is None else each for each in indices)
+
+
+@rule("index_put", "_unsafe_index_put", "_index_put_impl")
+def index_put(
+    x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False, unsafe: bool = False
+) -> Any:
+    del unsafe
+    masks = [each for each in indices if each is not None and each.value.dtype is DType.BOOL]
+    if masks:
+        return _put_where(x, indices, values, accumulate)
+    at = x.at[_numpy_index(indices)]
+    values = values.astype(x.value.dtype)
+    return at.add(values) if accumulate else at.set(values)
+
+
+def _put_where(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
+    """Put one value at all places of a mask."""
+    from rlx.errors import UnsupportedError
+
+    if len([each for each in indices if each is not None]) > 1 or values.size != 1:
+        raise UnsupportedError(
+            "puts several values at the places of a mask, whose count only a run gives",
+            remedy="use torch.where, or masked_scatter",
+        )
+    lead = next(i for i, each in enumerate(indices) if each is not None)
+    mask = indices[lead]
+    shape = (1,) * lead + mask.shape + (1,) * (x.ndim - lead - mask.ndim)
+    value = rnp.reshape(values, ()).astype(x.value.dtype)
+    return rnp.where(rnp.reshape(mask, shape), x + value if accumulate else value, x)
+
+
+@rule("index_add")
+def index_add(x: Any, axis: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    source = source if alpha == 1 else (source * alpha).astype(x.value.dtype)
+    return _along(x, axis, index, source, "add")
+
+
+@rule("index_copy")
+def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
+    return _along(x, axis, index, source, "set")
+
+
+@rule("index_fill.int_Scalar", "index_fill.int_Tensor", typed=True)
+def index_fill(result: Any, x: Any, axis: int, index: Any, value: Any) -> Any:
+    return _along(x, axis, index, rnp.asarray(value).astype(result.dtype), "set")
+
+
+@rule("index_reduce")
+def index_reduce(
+    x: Any, axis: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    shape = tuple(-1 if i == axis % x.ndim else 1 for i in range(x.ndim))
+    wide = rnp.broadcast_to(rnp.reshape(index, shape), source.shape)
+    return scatter_reduce(x, axis, wide, source, reduce, include_self=include_self)
+
+
+def _along(x: Any, axis: int, index: Any, source: Any, update: str) -> Any:
+    index = rnp.reshape(index, (-1,))
+    if x.ndim == 0:
+        flat = rnp.reshape(x, (1,))
+        return rnp.reshape(_along(flat, 0, index, rnp.reshape(source, (-1,)), update), ())
+    at = x.at[(*(slice(None),) * (axis % x.ndim), index)]
+    return getattr(at, update)(source)
+
+
+@rule("masked_scatter")
+def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
+    """Elements of `source`, in their order, at the places of the mask."""
+    mask = rnp.broadcast_to(mask, x.shape)
+    flat = rnp.reshape(mask, (-1,))
+    places = rnp.cumsum(flat.astype("i64"), 0) - 1
+    given = rnp.reshape(source, (-1,))
+    if 0 in (*given.shape, *flat.shape):
+        return x
+    found = given[rnp.clip(places, 0, given.shape[0] - 1)]
+    return rnp.where(mask, rnp.reshape(found, x.shape), x)
+
+
+@rule("take")
+def take(x: Any, index: Any) -> Any:
+    return rnp.reshape(x, (-1,))[index]
+
+
+@rule("put")
+def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    at = rnp.reshape(x, (-1,)).at[rnp.reshape(index, (-1,))]
+    source = rnp.reshape(source, (-1,))
+    return rnp.reshape(at.add(source) if accumulate else at.set(source), x.shape)
+
+
+@rule("take_along_dim")
+def take_along_dim(x: Any, index: Any, axis: int | None = None) -> Any:
+    return rnp.take_along_axis(x, index, axis)
+
+
+@rule("embedding")
+def embedding(table: Any, index: Any, *_: Any, **named: Any) -> Any:
+    del named
+    return rnp.take(table, index, 0)
+
+
+@rule("embedding_dense_backward", typed=True)
+def embedding_backward(
+    result: Any, g: Any, index: Any, rows: Any, padding: int, scaled: bool
+) -> Any:
+    """The rows of `g` added up by index; those of the padding's are left out."""
+    width = g.shape[index.ndim :]
+    flat = rnp.reshape(index, (-1,))
+    g = rnp.reshape(g, (-1, *width)).astype("f32" if result.dtype.is_low_precision else g.dtype)
+    total = rnp.zeros((rows, *width), g.value.dtype)
+    if padding >= 0:
+        g = rnp.where(rnp.expand_dims(rnp.equal(flat, padding), 1), 0, g)
+    if scaled:
+        counts = rnp.zeros((rows,), g.value.dtype).at[flat].add(1)
+        g = g / rnp.expand_dims(counts[flat], 1)
+    return total.at[flat].add(g)
+
+
+@rule("_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(
+    table: Any, index: Any, offsets: Any, scaled: bool = False, mode: int = 0,
+    sparse: bool = False, weights: Any = None, include_last: bool = False, padding: int = -1,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Sums, means or largest of rows, in bags that begin at `offsets`."""
+    del scaled, sparse
+    starts = offsets[:-1] if include_last else offsets
+    bags, count = starts.shape[0], index.shape[0]
+    bag_of = rnp.searchsorted(starts, rnp.arange(count).astype(starts.dtype), side="right") - 1
+    rows = rnp.take(table, index, 0)
+    is_padding = rnp.equal(index, padding) if padding >= 0 else rnp.zeros((count,), "bool")
+    present = rnp.logical_not(is_padding)
+    sizes = rnp.zeros((bags,), "i64").at[bag_of].add(present.astype("i64"))
+    if mode == 2:
+        low = rnp.full((bags, table.shape[1]), -float("inf"), table.value.dtype)
+        masked = rnp.where(rnp.expand_dims(is_padding, 1), -float("inf"), rows)
+        largest = low.at[bag_of].max(masked)
+        result = rnp.where(rnp.expand_dims(rnp.equal(sizes, 0), 1), 0, largest)
+        is_it = rnp.logical_and(rnp.equal(rows, result[bag_of]), rnp.expand_dims(present, 1))
+        order = rnp.where(is_it, rnp.expand_dims(rnp.arange(count), 1), count)
+        first = rnp.full((bags, table.shape[1]), count, "i64").at[bag_of].min(order)
+        chosen = rnp.where(rnp.less(first, count), first, 0)
+        winners = rnp.where(rnp.less(first, count), index[chosen], 0) if count else first
+        return result, bag_of, sizes, winners
+    if weights is not None:
+        rows = rows * rnp.expand_dims(weights, 1)
+    rows = rnp.where(rnp.expand_dims(is_padding, 1), 0, rows)
+    total = rnp.zeros((bags, table.shape[1]), table.value.dtype).at[bag_of].add(rows)
+    if mode == 1:
+        total = total / rnp.expand_dims(rnp.maximum(sizes, 1), 1).astype(total.dtype)
+    return total, bag_of, sizes, sizes
+
+
+@rule("unfold_backward")
+def unfold_backward(g: Any, shape: Sequence[int], axis: int, size: int, step: int) -> Any:
+    import numpy as np
+
+    dtype = g.value.dtype
+    if not shape:
+        return rnp.reshape(g, ())
+    axis %= len(shape)
+    count = (shape[axis] - size) // step + 1
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    front = rnp.moveaxis(rnp.moveaxis(g, -1, axis + 1), (axis, axis + 1), (0, 1))
+    rest = tuple(n for i, n in enumerate(shape) if i != axis)
+    total = rnp.zeros((shape[axis], *rest), dtype).at[places].add(front)
+    return rnp.moveaxis(total, 0, axis)
+
+
+@rule("nonzero_static")
+def nonzero_static(x: Any, *, size: int, fill_value: int = -1) -> Any:
+    """The first `size` places that are not zero."""
+    found = rnp.nonzero(x, size=size, fill_value=fill_value)
+    return rnp.stack(found, -1)
+
+
+@rule("one_hot", typed=True)
+def one_hot(result: Any, x: Any, classes: int) -> Any:
+    del result
+    return rnp.equal(rnp.expand_dims(x, -1), rnp.arange(classes)).astype("i64")
+
+
+@rule("prims.copy_to", typed=True)
+def copy_to(result: Any, x: Any, source: Any) -> Any:
+    del x
+    return cast(source, result.dtype)

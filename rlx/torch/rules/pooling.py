@@ -1,0 +1,285 @@
+"""Pooling, and its derivatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import rlx
+import rlx.numpy as rnp
+from rlx import lax, nn
+from rlx.ir.dtype import DType
+from rlx.torch.registry import rule
+
+
+def _each(given: Sequence[int], axes: int) -> tuple[int, ...]:
+    return tuple(given) * axes if len(given) == 1 else tuple(given)
+
+
+def _batched(x: Any, axes: int) -> tuple[Any, bool]:
+    """Return images with an axis of examples, and whether it is new."""
+    return (rnp.expand_dims(x, 0), True) if x.ndim == axes + 1 else (x, False)
+
+
+def _max_pool(axes: int) -> Any:
+    def apply(
+        x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
+        ceil_mode: bool = False,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        x, is_new = _batched(x, axes)
+        kernel, padding, dilation = (_each(n, axes) for n in (kernel, padding, dilation))
+        stride = _each(stride, axes) if len(stride) else kernel
+        windows = _windows(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+        values, places = _largest(x, windows)
+        return (rnp.squeeze(values, 0), rnp.squeeze(places, 0)) if is_new else (values, places)
+
+    return apply
+
+
+def _windows(
+    shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], ceil_mode: bool,
+) -> list[Any]:  # fmt: skip
+    """Return, per axis, the place of each tap in each window, -1 in the padding."""
+    found = []
+    for extent, taps, step, side, spaced in zip(
+        shape, kernel, stride, padding, dilation, strict=True
+    ):
+        count = window_count(extent, taps, step, side, spaced, ceil_mode)
+        places = np.arange(taps)[:, None] * spaced + np.arange(count) * step - side
+        found.append(np.where((places < 0) | (places >= extent), -1, places))
+    return found
+
+
+def window_count(extent: int, taps: int, step: int, side: int, spaced: int, ceil_mode: bool) -> int:
+    """Return how many windows there are; none begins in the padding at the end."""
+    room = extent + 2 * side - spaced * (taps - 1) - 1
+    count = (room + step - 1) // step + 1 if ceil_mode else room // step + 1
+    return count - 1 if ceil_mode and (count - 1) * step >= extent + side else count
+
+
+def _largest(x: Any, windows: list[Any]) -> tuple[Any, Any]:
+    """The largest element of each window, NaN before others, and its flat place."""
+    shape = x.shape[2:]
+    flat_places, inside = _flat_windows(windows, shape)
+    taps = flat_places.shape[0]
+    flat = rnp.reshape(x, (*x.shape[:2], math.prod(shape)))
+    candidates = flat[:, :, np.where(inside, flat_places, 0)]
+    candidates = rnp.where(inside, candidates, _lowest(x.value.dtype))
+    order = rnp.argmax(candidates, 2, keepdims=True)
+    values = rnp.squeeze(rnp.take_along_axis(candidates, order, 2), 2)
+    table = np.broadcast_to(flat_places, (1, 1, taps, flat_places.shape[1]))
+    chosen = rnp.broadcast_to(table, candidates.shape)
+    places = rnp.squeeze(rnp.take_along_axis(chosen, order, 2), 2)
+    counts = tuple(each.shape[1] for each in windows)
+    return rnp.reshape(values, (*x.shape[:2], *counts)), rnp.reshape(
+        places, (*x.shape[:2], *counts)
+    )
+
+
+def _flat_windows(windows: list[Any], shape: Sequence[int]) -> tuple[Any, Any]:
+    """Return places in the flattened image, taps by windows, and which are inside of it."""
+    axes = len(windows)
+    flat: Any = np.zeros((1,) * (2 * axes), dtype=np.int64)
+    inside: Any = np.ones((1,) * (2 * axes), dtype=bool)
+    for axis, places in enumerate(windows):
+        form = [1] * (2 * axes)
+        form[axis], form[axes + axis] = places.shape
+        wide = places.reshape(form)
+        flat = flat * shape[axis] + np.maximum(wide, 0)
+        inside = inside & (wide >= 0)
+    taps = math.prod(each.shape[0] for each in windows)
+    return flat.reshape(taps, -1), np.broadcast_to(inside, flat.shape).reshape(taps, -1)
+
+
+def _lowest(dtype: DType) -> Any:
+    return -math.inf if dtype.is_float else int(rnp.iinfo(dtype.numpy).min)
+
+
+def _max_pool_backward(axes: int) -> Any:
+    def apply(g: Any, x: Any, *given: Any) -> Any:
+        places = given[-1]
+        lead = x.ndim - axes
+        count = math.prod(x.shape[lead:])
+        rows = math.prod(x.shape[:lead])
+        flat_g = rnp.reshape(g, (rows, -1))
+        flat_places = rnp.reshape(places, (rows, -1))
+        total = rnp.zeros((rows, count), g.value.dtype)
+        rows_at = np.arange(rows)[:, None]
+        return rnp.reshape(total.at[rows_at, flat_places].add(flat_g), x.shape)
+
+    return apply
+
+
+for _axes in (2, 3):
+    rule(f"max_pool{_axes}d_with_indices")(_max_pool(_axes))
+    rule(f"max_pool{_axes}d_with_indices_backward")(_max_pool_backward(_axes))
+    rule(f"adaptive_max_pool{_axes}d_backward", f"fractional_max_pool{_axes}d_backward")(
+        _max_pool_backward(_axes)
+    )
+rule("max_pool1d_with_indices")(_max_pool(1))
+
+
+def _max_pool_alone(axes: int) -> Any:
+    def apply(
+        x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
+        ceil_mode: bool = False,
+    ) -> Any:  # fmt: skip
+        x, is_new = _batched(x, axes)
+        kernel, padding, dilation = (_each(n, axes) for n in (kernel, padding, dilation))
+        stride = _each(stride, axes) if len(stride) else kernel
+        sides = [(n, n) for n in padding]
+        found = nn.max_pool(x, kernel, stride, sides, dilation=dilation, ceil_mode=ceil_mode)
+        return rnp.squeeze(found, 0) if is_new else found
+
+    return apply
+
+
+for _axes in (1, 2, 3):
+    rule(f"max_pool{_axes}d")(_max_pool_alone(_axes))
+
+
+def _avg_pool(axes: int) -> Any:
+    def apply(
+        x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor: int | None = None,
+    ) -> Any:  # fmt: skip
+        x, is_new = _batched(x, axes)
+        kernel, padding = _each(kernel, axes), _each(padding, axes)
+        stride = _each(stride, axes) if len(stride) else kernel
+        found = _mean_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
+        return rnp.squeeze(found, 0) if is_new else found
+
+    return apply
+
+
+def _mean_pool(
+    x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, padded: bool,
+    divisor: int | None,
+) -> Any:  # fmt: skip
+    is_exact = not x.value.dtype.is_differentiable
+    if not (is_exact or divisor or ceil_mode):
+        sides = [(n, n) for n in padding]
+        return nn.avg_pool(x, kernel, stride, sides, count_include_pad=padded)
+    shape = x.shape[2:]
+    windows = _windows(shape, kernel, stride, padding, (1,) * len(shape), ceil_mode)
+    flat_places, inside = _flat_windows(windows, shape)
+    flat = rnp.reshape(x, (*x.shape[:2], math.prod(shape)))
+    total = rnp.sum(rnp.where(inside, flat[:, :, np.where(inside, flat_places, 0)], 0), 2)
+    if divisor is None:
+        divisors = (
+            inside.sum(0) if not padded else _padded_sizes(shape, kernel, stride, padding, windows)
+        )
+    else:
+        divisors = np.full(total.shape[-1:], divisor)
+    counts = tuple(each.shape[1] for each in windows)
+    if is_exact:
+        found = lax.div(total, divisors.astype(x.value.dtype.numpy))
+    else:
+        found = total / divisors.astype(x.value.dtype.numpy)
+    return rnp.reshape(found, (*x.shape[:2], *counts))
+
+
+def _padded_sizes(shape: Any, kernel: Any, stride: Any, padding: Any, windows: list[Any]) -> Any:
+    """Return the sizes of windows with the padding, without what is beyond it."""
+    sizes: Any = np.ones(1, dtype=np.int64)
+    for extent, taps, step, side, places in zip(
+        shape, kernel, stride, padding, windows, strict=True
+    ):
+        starts = np.arange(places.shape[1]) * step - side
+        own = np.minimum(starts + taps, extent + side) - starts
+        sizes = (sizes[:, None] * own).reshape(-1)
+    return sizes
+
+
+def _avg_pool_backward(axes: int) -> Any:
+    forward = _avg_pool(axes)
+
+    def apply(g: Any, x: Any, *given: Any) -> Any:
+        return rlx.vjp(lambda x: forward(x, *given), x)[1](g)[0]
+
+    return apply
+
+
+for _axes in (1, 2, 3):
+    rule(f"avg_pool{_axes}d")(_avg_pool(_axes))
+    rule(f"avg_pool{_axes}d_backward")(_avg_pool_backward(_axes))
+
+
+def adaptive_mean(x: Any, size: Sequence[int]) -> Any:
+    """Means of the parts into which each axis is divided."""
+    lead = x.ndim - len(size)
+    for axis, count in enumerate(size):
+        extent = x.shape[lead + axis]
+        if count == extent:
+            continue
+        if isinstance(extent, int) and extent % count:
+            x = _parts_means(x, lead + axis, count)
+        else:
+            shape = (*x.shape[: lead + axis], count, extent // count, *x.shape[lead + axis + 1 :])
+            x = rnp.mean(rnp.reshape(x, shape), lead + axis + 1)
+    return x
+
+
+def _parts_means(x: Any, axis: int, count: int) -> Any:
+    weights = np.zeros((count, x.shape[axis]))
+    for part in range(count):
+        low, high = part_of(part, x.shape[axis], count)
+        weights[part, low:high] = 1 / (high - low)
+    moved = rnp.moveaxis(x, axis, -1)
+    found = rnp.matmul(moved, rnp.asarray(weights.T).astype(x.value.dtype))
+    return rnp.moveaxis(found, -1, axis)
+
+
+def part_of(part: int, extent: int, count: int) -> tuple[int, int]:
+    """Return where part number `part` of `count` begins and ends."""
+    return part * extent // count, -(-(part + 1) * extent // count)
+
+
+def _backward_of(forward: Any) -> Any:
+    def apply(g: Any, x: Any) -> Any:
+        return rlx.vjp(lambda x: forward(x, g.shape[x.ndim - _spatial(forward) :]), x)[1](g)[0]
+
+    return apply
+
+
+def _spatial(forward: Any) -> int:
+    return int(forward.__name__[-1])
+
+
+def _adaptive_mean(axes: int) -> Any:
+    def apply(x: Any, size: Sequence[int]) -> Any:
+        return adaptive_mean(x, size)
+
+    apply.__name__ = f"mean{axes}"
+    return apply
+
+
+for _axes in (1, 2, 3):
+    _rule = _adaptive_mean(_axes)
+    rule(f"_adaptive_avg_pool{_axes}d", f"adaptive_avg_pool{_axes}d")(_rule)
+    rule(f"_adaptive_avg_pool{_axes}d_backward")(_backward_of(_rule))
+
+
+def _adaptive_max(axes: int) -> Any:
+    def apply(x: Any, size: Sequence[int]) -> tuple[Any, Any]:
+        x, is_new = _batched(x, axes)
+        windows = []
+        for extent, count in zip(x.shape[2:], size, strict=True):
+            bounds = [part_of(part, extent, count) for part in range(count)]
+            taps = max(high - low for low, high in bounds)
+            places = np.full((taps, count), -1)
+            for part, (low, high) in enumerate(bounds):
+                places[: high - low, part] = np.arange(low, high)
+            windows.append(places)
+        values, places = _largest(x, windows)
+        return (rnp.squeeze(values, 0), rnp.squeeze(places, 0)) if is_new else (values, places)
+
+    return apply
+
+
+for _axes in (2, 3):
+    rule(f"adaptive_max_pool{_axes}d")(_adaptive_max(_axes))

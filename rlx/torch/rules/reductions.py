@@ -1,0 +1,303 @@
+"""Reductions and running ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx import nn
+from rlx.ir.dtype import DType
+from rlx.torch.registry import rule
+
+
+def axes_of(x: Any, axes: Any) -> tuple[int, ...] | None:
+    """Return axes as NumPy names them: None and none at all are all."""
+    if axes is None or axes == []:
+        return None
+    named = axes if isinstance(axes, (list, tuple)) else [axes]
+    return tuple(axis % max(x.ndim, 1) for axis in named) if x.ndim else ()
+
+
+def kept_axes(x: Any, axes: Any) -> tuple[int, ...]:
+    found = axes_of(x, axes)
+    return tuple(range(x.ndim)) if found is None else found
+
+
+def wide(x: Any, dtype: DType) -> Any:
+    """Return an array in the type in which a sum of `dtype` is formed."""
+    to = DType.F32 if dtype.is_low_precision else dtype
+    return x if x.value.dtype is to else x.astype(to)
+
+
+@rule("sum", "sum.dim_IntList", "prims.sum", typed=True)
+def sum_(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    return rnp.sum(wide(x, result.dtype), kept_axes(x, axes), keepdims=keepdim)
+
+
+@rule("nansum", typed=True)
+def nansum(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    x = rnp.where(rnp.isnan(x), 0, x) if x.value.dtype.is_float else x
+    return sum_(result, x, axes, keepdim)
+
+
+@rule("mean", "mean.dim", typed=True)
+def mean(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    return rnp.mean(wide(x, result.dtype), kept_axes(x, axes), keepdims=keepdim)
+
+
+@rule("prod", "prod.dim_int", typed=True)
+def prod(result: Any, x: Any, axis: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    return rnp.prod(wide(x, result.dtype), kept_axes(x, axis), keepdims=keepdim)
+
+
+@rule("amax", "max")
+def amax(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
+    return rnp.max(x, kept_axes(x, axes), keepdims=keepdim) if x.ndim else x
+
+
+@rule("amin", "min")
+def amin(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
+    return rnp.min(x, kept_axes(x, axes), keepdims=keepdim) if x.ndim else x
+
+
+@rule("max.dim")
+def max_dim(x: Any, axis: int, keepdim: bool = False) -> tuple[Any, Any]:
+    return _with_place(x, axis, keepdim, rnp.argmax)
+
+
+@rule("min.dim")
+def min_dim(x: Any, axis: int, keepdim: bool = False) -> tuple[Any, Any]:
+    return _with_place(x, axis, keepdim, rnp.argmin)
+
+
+def _with_place(x: Any, axis: int, keepdim: bool, search: Any) -> tuple[Any, Any]:
+    if x.ndim == 0:
+        return x, rnp.zeros((), "i64")
+    places = search(_ordered(x), axis, keepdims=True)
+    values = rnp.take_along_axis(x, places, axis)
+    if keepdim:
+        return values, places
+    return rnp.squeeze(values, axis), rnp.squeeze(places, axis)
+
+
+def _ordered(x: Any) -> Any:
+    return x.astype("uint8") if x.value.dtype is DType.BOOL else x
+
+
+@rule("max.other")
+def max_other(x: Any, y: Any) -> Any:
+    return rnp.maximum(x, y)
+
+
+@rule("min.other")
+def min_other(x: Any, y: Any) -> Any:
+    return rnp.minimum(x, y)
+
+
+@rule("argmax")
+def argmax(x: Any, axis: int | None = None, keepdim: bool = False) -> Any:
+    return _place(x, axis, keepdim, rnp.argmax)
+
+
+@rule("argmin")
+def argmin(x: Any, axis: int | None = None, keepdim: bool = False) -> Any:
+    return _place(x, axis, keepdim, rnp.argmin)
+
+
+def _place(x: Any, axis: int | None, keepdim: bool, search: Any) -> Any:
+    if x.ndim == 0:
+        return rnp.zeros((), "i64")
+    if axis is None:
+        found = search(_ordered(rnp.reshape(x, (-1,))), 0)
+        return rnp.reshape(found, (1,) * x.ndim) if keepdim else found
+    return search(_ordered(x), axis, keepdims=keepdim)
+
+
+@rule("aminmax")
+def aminmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> tuple[Any, Any]:
+    if x.ndim == 0:
+        return x, x
+    if dim is None:
+        low, high = amin(x), amax(x)
+        shape = (1,) * x.ndim if keepdim else ()
+        return rnp.reshape(low, shape), rnp.reshape(high, shape)
+    return amin(x, [dim], keepdim), amax(x, [dim], keepdim)
+
+
+@rule("any", "any.dim", "any.dims")
+def any_(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
+    return rnp.any(x.astype("bool"), kept_axes(x, axes), keepdims=keepdim)
+
+
+@rule("all", "all.dim", "all.dims")
+def all_(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
+    return rnp.all(x.astype("bool"), kept_axes(x, axes), keepdims=keepdim)
+
+
+@rule("count_nonzero", "count_nonzero.dim_IntList")
+def count_nonzero(x: Any, axes: Any = None) -> Any:
+    return rnp.sum(x.astype("bool").astype("i64"), kept_axes(x, axes))
+
+
+def variance(x: Any, axes: Any, correction: Any, keepdim: bool) -> Any:
+    """The variance of real or complex numbers, divided by the count less `correction`."""
+    chosen = kept_axes(x, axes)
+    count = math.prod(x.shape[axis] for axis in chosen)
+    if x.value.dtype.is_complex:
+        return variance(rnp.real(x), axes, correction, keepdim) + variance(
+            rnp.imag(x), axes, correction, keepdim
+        )
+    center = rnp.mean(x, chosen, keepdims=True)
+    total = rnp.sum(rnp.square(x - center), chosen, keepdims=keepdim)
+    divisor = count - correction
+    if not isinstance(divisor, (int, float)):
+        return total / rnp.asarray(rnp.size(x) if not chosen else divisor)
+    return total / float(max(divisor, 0))
+
+
+def _correction(given: tuple[Any, ...], named: Any) -> tuple[Any, Any, bool]:
+    """Return axes, correction and keepdim of the two signatures that there are."""
+    axes = next((a for a in given if isinstance(a, list) or a is None), None)
+    unbiased = next((a for a in given if isinstance(a, bool)), True)
+    correction = named.get("correction", 1 if unbiased else 0)
+    return axes, 1 if correction is None else correction, named.get("keepdim", False)
+
+
+@rule("var.correction", "var", "var.dim", "prims.var")
+def var(x: Any, *given: Any, **named: Any) -> Any:
+    axes, correction, keepdim = _correction(given, named)
+    return variance(x if x.value.dtype.is_complex else _computed(x), axes, correction, keepdim)
+
+
+@rule("std.correction", "std", "std.dim")
+def std(x: Any, *given: Any, **named: Any) -> Any:
+    return rnp.sqrt(var(x, *given, **named))
+
+
+@rule("var_mean.correction", "var_mean", "var_mean.dim")
+def var_mean(x: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
+    axes, correction, keepdim = _correction(given, named)
+    x = x if x.value.dtype.is_complex else _computed(x)
+    return variance(x, axes, correction, keepdim), rnp.mean(x, kept_axes(x, axes), keepdims=keepdim)
+
+
+@rule("std_mean.correction", "std_mean", "std_mean.dim")
+def std_mean(x: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
+    spread, center = var_mean(x, *given, **named)
+    return rnp.sqrt(spread), center
+
+
+def _computed(x: Any) -> Any:
+    return wide(x, x.value.dtype)
+
+
+@rule("logsumexp", typed=True)
+def logsumexp(result: Any, x: Any, axes: Any, keepdim: bool = False) -> Any:
+    return nn.logsumexp(wide(x, result.dtype), axis=kept_axes(x, axes), keepdims=keepdim)
+
+
+@rule("cumsum", typed=True)
+def cumsum(result: Any, x: Any, axis: int, **_: Any) -> Any:
+    x = wide(x, result.dtype)
+    return rnp.cumsum(x, axis) if x.ndim else x
+
+
+@rule("cumprod", typed=True)
+def cumprod(result: Any, x: Any, axis: int, **_: Any) -> Any:
+    x = wide(x, result.dtype)
+    return rnp.cumprod(x, axis) if x.ndim else x
+
+
+@rule("logcumsumexp", "_logcumsumexp")
+def logcumsumexp(x: Any, axis: int) -> Any:
+    return rnp.cumlogsumexp(x, axis) if x.ndim else x
+
+
+@rule("cummax")
+def cummax(x: Any, axis: int) -> tuple[Any, Any]:
+    return _running(x, axis, rnp.cummax, rnp.greater_equal)
+
+
+@rule("cummin")
+def cummin(x: Any, axis: int) -> tuple[Any, Any]:
+    return _running(x, axis, rnp.cummin, rnp.less_equal)
+
+
+def _running(x: Any, axis: int, fold: Any, wins: Any) -> tuple[Any, Any]:
+    """The running extremum, and the place of the last element that equals it."""
+    if x.ndim == 0:
+        return x, rnp.zeros((), "i64")
+    axis %= x.ndim
+    numbers = _ordered(x)
+    found = fold(numbers, axis)
+    shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
+    steps = rnp.reshape(rnp.arange(x.shape[axis]), shape)
+    is_new = wins(numbers, found)
+    if x.value.dtype.is_float:
+        is_new = rnp.logical_or(is_new, rnp.isnan(x))
+    places = rnp.cummax(rnp.where(is_new, steps, 0), axis)
+    return found.astype(x.value.dtype), places
+
+
+@rule("linalg_vector_norm", typed=True)
+def vector_norm(
+    result: Any, x: Any, order: Any = 2, axes: Any = None, keepdim: bool = False, **_: Any
+) -> Any:
+    if not x.value.dtype.is_complex:
+        x = wide(x, result.dtype)
+    chosen = kept_axes(x, axes)
+    size = rnp.abs(x)
+    if order == math.inf:
+        return rnp.max(size, chosen, keepdims=keepdim)
+    if order == -math.inf:
+        return rnp.min(size, chosen, keepdims=keepdim)
+    if order == 0:
+        return rnp.sum(rnp.not_equal(x, 0).astype(size.value.dtype), chosen, keepdims=keepdim)
+    if order == 1:
+        return rnp.sum(size, chosen, keepdims=keepdim)
+    if order == 2:
+        return rnp.sqrt(rnp.sum(rnp.square(size), chosen, keepdims=keepdim))
+    return rnp.power(rnp.sum(rnp.power(size, order), chosen, keepdims=keepdim), 1.0 / order)
+
+
+@rule("trace", typed=True)
+def trace(result: Any, x: Any) -> Any:
+    return rnp.sum(wide(rnp.diagonal(x), result.dtype))
+
+
+@rule("equal")
+def equal(x: Any, y: Any) -> Any:
+    return rnp.all(rnp.equal(x, y)) if x.shape == y.shape else rnp.asarray(False)
+
+
+@rule("dist")
+def dist(x: Any, y: Any, p: Any = 2) -> Any:
+    from types import SimpleNamespace
+
+    difference = x - y
+    return vector_norm(SimpleNamespace(dtype=difference.value.dtype), difference, p)
+
+
+@rule("_cdist_forward")
+def cdist(x: Any, y: Any, p: float, mode: Any = None) -> Any:
+    """Distances of all pairs of rows."""
+    del mode
+    apart = rnp.abs(rnp.expand_dims(x, -2) - rnp.expand_dims(y, -3))
+    return _distance(apart, p)
+
+
+def _distance(apart: Any, p: float) -> Any:
+    if p == 0:
+        return rnp.sum(rnp.not_equal(apart, 0).astype(apart.value.dtype), -1)
+    if p == math.inf:
+        return rnp.max(apart, -1, initial=0) if apart.size else rnp.zeros(apart.shape[:-1])
+    if p == 2:
+        return rnp.sqrt(rnp.sum(rnp.square(apart), -1))
+    return rnp.power(rnp.sum(rnp.power(apart, p), -1), 1.0 / p)
+
+
+@rule("_pdist_forward")
+def pdist(x: Any, p: float = 2.0) -> Any:
+    rows, columns = rnp.triu_indices(x.shape[0], 1)
+    return _distance(rnp.abs(x[rows] - x[columns]), p)

@@ -1,0 +1,292 @@
+"""Views and copies of elements: nothing is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx import lax
+from rlx.ir.shape import Dim
+from rlx.torch.registry import enter, rule
+
+enter({
+    "t t_copy": lambda x: rnp.transpose(x),
+    "transpose.int transpose_copy.int": rnp.swapaxes,
+    "mT": lambda x: rnp.swapaxes(x, -1, -2),
+    "flip": lambda x, axes: rnp.flip(x, tuple(axes)) if len(axes) else x,
+    "atleast_1d": rnp.atleast_1d,
+    "diag_embed": lambda x, offset=0, dim1=-2, dim2=-1: diag_embed(x, offset, dim1, dim2),
+})  # fmt: skip
+
+
+@rule("view", "reshape", "_unsafe_view", "view_copy", "_reshape_alias", "_reshape_copy")
+def reshape(x: Any, shape: Sequence[Any], *_: Any) -> Any:
+    return rnp.reshape(x, tuple(shape))
+
+
+@rule("view.dtype", "view_copy.dtype", typed=True)
+def reinterpret(result: Any, x: Any, dtype: Any) -> Any:
+    """The same bits as elements of another type; the last axis takes the ratio of sizes."""
+    old, new = x.value.dtype.size, dtype.size
+    if old == new:
+        return lax.bitcast_convert_type(x, dtype)
+    if old > new:
+        return rnp.reshape(lax.bitcast_convert_type(x, dtype), result.shape)
+    grouped = rnp.reshape(x, (*x.shape[:-1], x.shape[-1] // (new // old), new // old))
+    return lax.bitcast_convert_type(grouped, dtype)
+
+
+@rule("permute", "permute_copy")
+def permute(x: Any, axes: Sequence[int]) -> Any:
+    return rnp.transpose(x, tuple(axis % max(x.ndim, 1) for axis in axes))
+
+
+@rule("unsqueeze", "unsqueeze_copy")
+def unsqueeze(x: Any, axis: int) -> Any:
+    return rnp.expand_dims(x, axis)
+
+
+@rule(
+    "squeeze",
+    "squeeze.dim",
+    "squeeze.dims",
+    "squeeze_copy",
+    "squeeze_copy.dim",
+    "squeeze_copy.dims",
+)
+def squeeze(x: Any, axes: Any = None) -> Any:
+    named = range(x.ndim) if axes is None else axes if isinstance(axes, list) else [axes]
+    chosen = {axis % max(x.ndim, 1) for axis in named}
+    shape = [n for i, n in enumerate(x.shape) if not (i in chosen and n == 1)]
+    return rnp.reshape(x, tuple(shape))
+
+
+@rule("expand", "expand_copy")
+def expand(x: Any, size: Sequence[Any], *, implicit: bool = False) -> Any:
+    del implicit
+    lead = len(size) - x.ndim
+    shape = [x.shape[i - lead] if n == -1 else n for i, n in enumerate(size)]
+    return rnp.broadcast_to(x, tuple(shape))
+
+
+@rule("prims.broadcast_in_dim")
+def broadcast_in_dim(x: Any, shape: Any, axes: Any) -> Any:
+    return lax.broadcast_in_dim(x, tuple(shape), tuple(axes))
+
+
+@rule("repeat", "tile")
+def repeat(x: Any, counts: Sequence[Any]) -> Any:
+    x = rnp.reshape(x, (1,) * (len(counts) - x.ndim) + tuple(x.shape))
+    if any(isinstance(n, Dim) for n in (*x.shape, *counts)):
+        return _tiled_by_extents(x, counts)
+    return rnp.tile(x, tuple(counts))
+
+
+def _tiled_by_extents(x: Any, counts: Sequence[Any]) -> Any:
+    for axis, count in enumerate(counts):
+        if not (isinstance(count, int) and count == 1):
+            shape = x.shape
+            wide = rnp.expand_dims(x, axis)
+            wide = rnp.broadcast_to(wide, (*shape[:axis], count, *shape[axis:]))
+            x = rnp.reshape(wide, (*shape[:axis], count * shape[axis], *shape[axis + 1 :]))
+    return x
+
+
+@rule("cat", "concat", "concatenate")
+def cat(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of the one shape `(0,)` are left out, as in PyTorch."""
+    kept = [x for x in arrays if not (x.ndim == 1 and x.shape[0] == 0)]
+    return rnp.concatenate(kept or arrays, axis if kept else 0)
+
+
+@rule("stack")
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    return rnp.stack(arrays, axis)
+
+
+@rule("select.int", "select_copy.int")
+def select(x: Any, axis: int, index: Any) -> Any:
+    if isinstance(index, int):
+        return x[(*(slice(None),) * (axis % x.ndim), index)]
+    return rnp.take(x, index, axis)
+
+
+@rule("slice.Tensor", "slice_copy.Tensor")
+def slice_(x: Any, axis: int = 0, start: Any = None, stop: Any = None, step: int = 1) -> Any:
+    return x[_places(x, axis, start, stop, step)]
+
+
+def _places(x: Any, axis: int, start: Any, stop: Any, step: int) -> tuple[slice, ...]:
+    extent = x.shape[axis]
+    if isinstance(stop, int) and (stop >= 2**62 or (isinstance(extent, int) and stop >= extent)):
+        stop = None
+    if isinstance(start, int) and isinstance(extent, int):
+        start = min(max(start + extent if start < 0 else start, 0), extent)
+    return (*(slice(None),) * (axis % x.ndim), slice(start, stop, step))
+
+
+@rule("narrow")
+def narrow(x: Any, axis: int, start: Any, length: Any) -> Any:
+    return slice_(x, axis, start, start + length)
+
+
+@rule("slice_scatter")
+def slice_scatter(
+    x: Any, source: Any, axis: int = 0, start: Any = None, stop: Any = None, step: int = 1
+) -> Any:
+    return x.at[_places(x, axis, start, stop, step)].set(source.astype(x.value.dtype))
+
+
+@rule("select_scatter")
+def select_scatter(x: Any, source: Any, axis: int, index: Any) -> Any:
+    places = (*(slice(None),) * (axis % x.ndim), index)
+    return x.at[places].set(source.astype(x.value.dtype))
+
+
+@rule("split.Tensor", "unsafe_split.Tensor", "split_copy.Tensor")
+def split(x: Any, size: Any, axis: int = 0) -> list[Any]:
+    extent = x.shape[axis]
+    if extent == 0:
+        return [x]
+    starts = (
+        range(0, extent, size)
+        if isinstance(extent, int) and isinstance(size, int)
+        else [size * i for i in range(-(-extent // size))]
+    )
+    return [slice_(x, axis, start, min(start + size, extent)) for start in starts]
+
+
+@rule("split_with_sizes", "unsafe_split_with_sizes", "split_with_sizes_copy")
+def split_with_sizes(x: Any, sizes: Sequence[Any], axis: int = 0) -> list[Any]:
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(slice_(x, axis, start, start + size))
+        start = start + size
+    return parts
+
+
+@rule("unbind.int", "unbind_copy.int")
+def unbind(x: Any, axis: int = 0) -> list[Any]:
+    return [select(x, axis, index) for index in range(x.shape[axis])]
+
+
+@rule("roll")
+def roll(x: Any, shifts: Any, axes: Any = ()) -> Any:
+    shifts = shifts if isinstance(shifts, list) else [shifts]
+    if not axes:
+        return rnp.reshape(rnp.roll(rnp.reshape(x, (-1,)), shifts[0]), x.shape)
+    return rnp.roll(x, tuple(shifts), tuple(axes)) if x.size != 0 else x
+
+
+@rule("tril")
+def tril(x: Any, diagonal: int = 0) -> Any:
+    return rnp.tril(x, diagonal)
+
+
+@rule("triu")
+def triu(x: Any, diagonal: int = 0) -> Any:
+    return rnp.triu(x, diagonal)
+
+
+@rule("diagonal", "diagonal_copy")
+def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    return rnp.diagonal(x, offset, dim1, dim2)
+
+
+def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Put the last axis on a diagonal of two new ones."""
+    count, rank = x.shape[-1], x.ndim + 1
+    side = count + abs(offset)
+    rows = rnp.arange(count) + max(-offset, 0)
+    columns = rnp.arange(count) + max(offset, 0)
+    whole = rnp.zeros((*x.shape[:-1], side, side), x.value.dtype)
+    filled = whole.at[..., rows, columns].set(x)
+    return rnp.moveaxis(filled, (-2, -1), (dim1 % rank, dim2 % rank))
+
+
+@rule("diagonal_scatter")
+def diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    front = rnp.moveaxis(x, (dim1, dim2), (-2, -1))
+    count = rnp.diagonal(x, offset, dim1, dim2).shape[-1]
+    rows = rnp.arange(count) + max(-offset, 0)
+    columns = rnp.arange(count) + max(offset, 0)
+    filled = front.at[..., rows, columns].set(source)
+    return rnp.moveaxis(filled, (-2, -1), (dim1 % x.ndim, dim2 % x.ndim))
+
+
+@rule("as_strided", "as_strided_copy")
+def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], offset: Any = None) -> Any:
+    """Elements by their places in a dense tensor."""
+    places = strided_places(size, stride, offset or 0)
+    flat = rnp.reshape(x, (-1,))
+    if places.size == x.size and np.array_equal(places.ravel(), np.arange(places.size)):
+        return rnp.reshape(x, tuple(size))
+    return flat[places]
+
+
+@rule("as_strided_scatter")
+def as_strided_scatter(
+    x: Any, source: Any, size: Sequence[int], stride: Sequence[int], offset: Any = None
+) -> Any:
+    places = strided_places(size, stride, offset or 0)
+    return rnp.reshape(rnp.reshape(x, (-1,)).at[places].set(source), x.shape)
+
+
+def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
+    """Return the flat places of the elements of a strided view."""
+    places = np.array(offset)
+    for count, step in zip(size, stride, strict=True):
+        places = places[..., None] + np.arange(count) * step
+    return places
+
+
+@rule("unfold", "unfold_copy")
+def unfold(x: Any, axis: int, size: int, step: int) -> Any:
+    """Windows of `size` along an axis, every `step`; their elements are the last axis."""
+    if x.ndim == 0:
+        return rnp.reshape(x, (size,)) if size else rnp.zeros((0,), x.value.dtype)
+    axis %= x.ndim
+    count = (x.shape[axis] - size) // step + 1
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    return rnp.moveaxis(rnp.take(x, places, axis), axis + 1, -1)
+
+
+@rule("pixel_shuffle")
+def pixel_shuffle(x: Any, factor: int) -> Any:
+    *lead, channels, height, width = x.shape
+    blocks = rnp.reshape(x, (*lead, channels // factor**2, factor, factor, height, width))
+    at = len(lead)
+    order = (*range(at), at, at + 3, at + 1, at + 4, at + 2)
+    shape = (*lead, channels // factor**2, height * factor, width * factor)
+    return rnp.reshape(rnp.transpose(blocks, order), shape)
+
+
+@rule("pixel_unshuffle")
+def pixel_unshuffle(x: Any, factor: int) -> Any:
+    *lead, channels, height, width = x.shape
+    blocks = rnp.reshape(x, (*lead, channels, height // factor, factor, width // factor, factor))
+    at = len(lead)
+    order = (*range(at), at, at + 2, at + 4, at + 1, at + 3)
+    shape = (*lead, channels * factor**2, height // factor, width // factor)
+    return rnp.reshape(rnp.transpose(blocks, order), shape)
+
+
+@rule("channel_shuffle", "native_channel_shuffle")
+def channel_shuffle(x: Any, groups: int) -> Any:
+    lead, channels, *rest = x.shape
+    parts = rnp.reshape(x, (lead, groups, channels // groups, math.prod(rest)))
+    return rnp.reshape(rnp.swapaxes(parts, 1, 2), x.shape)
+
+
+@rule("movedim.int", "movedim.intlist", "moveaxis.int", "moveaxis.intlist")
+def movedim(x: Any, source: Any, destination: Any) -> Any:
+    return rnp.moveaxis(x, source, destination)
+
+
+@rule("repeat_interleave.self_int")
+def repeat_interleave(x: Any, count: int, axis: int | None = None, **_: Any) -> Any:
+    return rnp.repeat(x, count, axis)

@@ -1,0 +1,208 @@
+"""`torch.compile(model, backend="rlx")` computes what eager mode computes."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlx
+from rlx.errors import InputError, NoRuleError
+
+torch = pytest.importorskip("torch")
+
+from rlx.torch.backend import compile_module  # noqa: E402  imports torch
+from rlx.torch.types import as_array, as_tensor  # noqa: E402
+
+nn = torch.nn
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def compiled(model: Any, **options: Any) -> Any:
+    return torch.compile(model, backend=compile_module, **options)
+
+
+def close(found: Any, expected: Any, tolerance: float = 2e-5) -> None:
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def mlp() -> Any:
+    return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 3))
+
+
+def convnet() -> Any:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3),
+    )  # fmt: skip
+
+
+def test_the_package_registers_the_backend() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["torch_dynamo_backends"] == {
+        "rlx": f"{compile_module.__module__}:{compile_module.__name__}"
+    }
+
+
+def test_inference() -> None:
+    model, x = mlp(), torch.randn(5, 6)
+    with torch.no_grad():
+        close(compiled(model)(x), model(x))
+
+
+@pytest.mark.parametrize(("make", "shape"), [(mlp, (5, 6)), (convnet, (4, 3, 8, 8))])
+def test_training_steps_change_params_and_buffers_alike(
+    make: Callable[[], Any], shape: tuple[int, ...]
+) -> None:
+    model = make()
+    other = copy.deepcopy(model)
+    for run, owner in ((compiled(model), model), (other, other)):
+        torch.manual_seed(1)
+        optimizer = torch.optim.SGD(owner.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            x, labels = torch.randn(shape), torch.randint(0, 3, shape[:1])
+            nn.functional.cross_entropy(run(x), labels).backward()
+            optimizer.step()
+    for found, expected in zip(
+        model.state_dict().values(), other.state_dict().values(), strict=True
+    ):
+        close(found, expected)
+
+
+def test_dropout_draws_the_numbers_of_eager_mode() -> None:
+    def draw(x: Any) -> Any:
+        return nn.functional.dropout(x, 0.4) + torch.randn(5) * torch.rand_like(x)
+
+    x = torch.randn(7, 5)
+    torch.manual_seed(3)
+    expected = draw(x)
+    torch.manual_seed(3)
+    close(compiled(draw)(x), expected)
+
+
+def test_numbers_drawn_in_compiled_code_depend_on_the_seed() -> None:
+    draw = compiled(lambda: torch.rand(1000), options={"random": "rlx"})
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(draw())
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+    assert 0.45 < float(found[0].mean()) < 0.55
+
+
+def test_dynamic_sizes_share_a_program_up_to_a_power_of_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rlx.torch import program
+
+    made: list[Any] = []
+    whole = vars(program)["compile"]
+
+    def count(*given: Any, **named: Any) -> Any:
+        made.append(given)
+        return whole(*given, **named)
+
+    monkeypatch.setattr(program, "compile", count)
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    run = compiled(model, dynamic=True)
+    with torch.no_grad():
+        for steps in (5, 6, 8):
+            x = torch.randn(2, steps, 8)
+            close(run(x), model(x))
+        assert len(made) == 1
+        x = torch.randn(2, 9, 8)
+        close(run(x), model(x))
+    assert len(made) == 2
+
+
+def test_strides_in_and_out_are_those_of_eager_mode() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        found, expected = compiled(model)(x), model(x)
+        close(found, expected)
+        assert found.stride() == expected.stride()
+        sliced = torch.randn(12, 9)[::2, 1:7]
+        close(compiled(mlp_of := mlp())(sliced), mlp_of(sliced))
+
+
+def test_autocast_computes_in_bf16() -> None:
+    model, x = mlp(), torch.randn(5, 6)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found, expected = compiled(model)(x), model(x)
+    assert found.dtype is expected.dtype is torch.bfloat16
+    close(found, expected, 2e-2)
+
+
+def test_a_graph_break_leaves_python_between_two_programs() -> None:
+    def branch(x: Any) -> Any:
+        x = x.sin()
+        return x.cos() if x.sum() > 0 else x.exp()
+
+    run = compiled(branch)
+    for x in (torch.ones(4), -torch.ones(4)):
+        close(run(x), branch(x))
+
+
+def test_arguments_change_in_place() -> None:
+    def change(x: Any, y: Any) -> Any:
+        x.mul_(2).add_(y)
+        y[1:] = 0
+        return x.view(-1)[:3] + 1
+
+    given = [torch.randn(2, 3), torch.randn(2, 3)]
+    others = [x.clone() for x in given]
+    close(compiled(change)(*given), change(*others))
+    close(given, others)
+
+
+def test_an_unknown_option_names_those_there_are() -> None:
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
+        compiled(mlp(), options={"fast": True})(torch.randn(5, 6))
+    assert isinstance(raised.value.inner_exception, InputError)
+    assert "backend, threads, precision, random" in str(raised.value)
+
+
+def test_an_operator_without_a_rule_is_named_with_its_line() -> None:
+    def special(x: Any) -> Any:
+        y = x * 2
+        return torch.special.airy_ai(y)
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
+        compiled(special)(torch.randn(3))
+    error = raised.value.inner_exception
+    assert isinstance(error, NoRuleError)
+    assert "special_airy_ai" in error.message
+    assert error.source is not None
+    assert Path(error.source.file) == Path(__file__)
+    assert error.source.line == special.__code__.co_firstlineno + 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool", "complex64"])
+def test_tensors_and_arrays_share_memory(dtype: str) -> None:
+    tensor = torch.zeros(4, dtype=getattr(torch, dtype))
+    array = as_array(tensor)
+    again = as_tensor(array)
+    assert again.dtype is tensor.dtype
+    assert again.data_ptr() == tensor.data_ptr()
+
+
+def test_the_core_does_not_import_torch() -> None:
+    import subprocess
+    import sys
+
+    text = "import sys, rlx, rlx.numpy, rlx.lax, rlx.torch; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", text], check=True)
+    assert rlx.from_torch is not None

@@ -1,0 +1,133 @@
+"""`rlx.from_torch`: a module as a function of params, for every transformation and for C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import InputError, ShapeError
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def convnet() -> Any:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3),
+    )  # fmt: skip
+
+
+def close(found: Any, expected: Any, tolerance: float = 2e-5) -> None:
+    np.testing.assert_allclose(found, expected.detach().numpy(), rtol=tolerance, atol=tolerance)
+
+
+def test_a_module_is_a_function_of_its_params() -> None:
+    model, x = convnet().eval(), torch.randn(2, 3, 8, 8)
+    f = rlx.from_torch(model, (x,))
+    assert f.params.keys() == dict(model.named_parameters()).keys()
+    close(f(f.params, x), model(x))
+    close(rlx.jit(f)(f.params, x.numpy()), model(x))
+
+
+def test_gradients_are_those_of_autograd() -> None:
+    model, x = convnet().eval(), torch.randn(2, 3, 8, 8)
+    f = rlx.from_torch(model, (x,))
+    found = rlx.jit(rlx.grad(lambda params, x: rnp.sum(f(params, x) ** 2)))(f.params, x.numpy())
+    (model(x) ** 2).sum().backward()
+    for name, param in model.named_parameters():
+        close(found[name], param.grad, 1e-4)
+
+
+def test_vmap_over_params_is_an_ensemble() -> None:
+    model, x = nn.Linear(4, 3), torch.randn(5, 4)
+    f = rlx.from_torch(model, (x,))
+    stacked = {name: np.stack([p, 2 * p]) for name, p in f.params.items()}
+    found = rlx.vmap(f, in_axes=(0, None))(stacked, x.numpy())
+    close(found[0], model(x))
+    close(found[1], 2 * model(x))
+
+
+def test_training_mode_returns_the_running_statistics() -> None:
+    model, x = convnet().train(), torch.randn(4, 3, 8, 8)
+    f = rlx.from_torch(model, (x,))
+    y, buffers = f.with_buffers(f.params, f.buffers, x)
+    close(y, model(x))
+    assert f.mutates == ("1.running_mean", "1.running_var", "1.num_batches_tracked")
+    for name, buffer in model.named_buffers():
+        close(buffers[name], buffer)
+
+
+def test_dynamic_dimensions_are_extents() -> None:
+    model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    steps = rlx.Dim("steps", min=2, max=16)
+    f = rlx.from_torch(model, (torch.randn(2, 5, 8),), dynamic_shapes=({1: steps},))
+    graph = f.graph()
+    (shape,) = [value.shape for value in graph.inputs]
+    assert shape == (2, steps, 8)
+    run = rlx.compile(graph, params=graph.param_values)
+    for count in (3, 16):
+        x = torch.randn(2, count, 8)
+        close(run(x.numpy())[0], model(x))
+
+
+def test_shapes_that_were_not_exported_are_refused() -> None:
+    f = rlx.from_torch(nn.Linear(4, 3), (torch.randn(5, 4),))
+    with pytest.raises(ShapeError, match="exported for"):
+        f(f.params, np.zeros((6, 4), "f4"))
+
+
+def test_random_numbers_need_a_key() -> None:
+    model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5))
+    x = torch.randn(5, 4)
+    f = rlx.from_torch(model.train(), (x,))
+    with pytest.raises(InputError, match="draws random numbers"):
+        f(f.params, x)
+    found = f(f.params, x, key=rlx.random.key(0))
+    whole = 2 * model.eval()(x).detach().numpy()
+    is_kept = found != 0
+    np.testing.assert_allclose(found[is_kept], whole[is_kept], rtol=1e-5)
+    assert 0.3 < is_kept.mean() < 0.7
+
+
+@pytest.mark.slow
+def test_a_file_of_torch_export_becomes_c(tmp_path: Path) -> None:
+    from rlx.cli.main import main
+
+    model, x = convnet().eval(), torch.randn(2, 3, 8, 8)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "net.pt2")
+    assert main(["compile", str(tmp_path / "net.pt2"), "-o", str(tmp_path / "c")]) == 0
+    assert list((tmp_path / "c").glob("*.c"))
+
+
+def test_outputs_keep_their_containers() -> None:
+    class Several(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any, *, scale: Any) -> Any:
+            return {"a": x * scale, "b": (x + 1, [x.sum()])}
+
+    x, scale = torch.randn(3), torch.tensor(2.0)
+    f = rlx.from_torch(Several(), (x,), example_kwargs={"scale": scale})
+    found = f(f.params, x, scale=scale)
+    close(found["a"], x * 2)
+    close(found["b"][0], x + 1)
+    close(found["b"][1][0], x.sum())
+
+
+def test_branches_and_loops_stay() -> None:
+    class Branch(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.exp(), (x,))
+
+    f = rlx.from_torch(Branch(), (torch.ones(3),))
+    for x in (torch.ones(3), -torch.ones(3)):
+        close(f(f.params, x), Branch()(x))
