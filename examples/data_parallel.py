@@ -2,9 +2,10 @@
 
     mpirun -n 2 python -m examples.data_parallel [--model mlp|attention] [--export DIRECTORY]
 
-The step is that of `examples.digits`, with one line more: loss and gradients are averaged over
-the ranks inside of the compiled step. The losses are those of one rank, but for the order in
-which sums are rounded; at a fixed number of ranks they are equal to the bit from run to run.
+The step is that of `examples.digits`, but for the loss, which is the mean over the ranks: its
+gradient by params that all ranks have is summed over them inside of the compiled step. The losses
+are those of one rank, but for the order in which sums are rounded; at a fixed number of ranks they
+are equal to the bit from run to run.
 `--export` writes the step as C, which `mpicc` compiles, with what `train.c` beside it needs.
 """
 
@@ -35,11 +36,11 @@ def make_step(model: Model, mesh: Mesh) -> tuple[ShardMapped, Any]:
     optimizer = rlx.optim.adam(model.rate)
 
     def loss(params: Any, x: Any, y: Any) -> Any:
-        return rnp.mean(rlx.nn.softmax_cross_entropy(model.apply(params, x), y))
+        own = rnp.mean(rlx.nn.softmax_cross_entropy(model.apply(params, x), y))
+        return rlx.pmean(own, "data")
 
     def step(params: Any, state: Any, x: Any, y: Any) -> Any:
         value, gradients = rlx.value_and_grad(loss)(params, x, y)
-        value, gradients = rlx.pmean((value, gradients), "data")
         updates, state = optimizer.update(gradients, state, params)
         params = rlx.optim.apply_updates(params, updates)
         return params, state, value

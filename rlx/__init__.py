@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from rlx.transforms.collectives import ppermute as ppermute
     from rlx.transforms.collectives import psum as psum
     from rlx.transforms.collectives import psum_scatter as psum_scatter
+    from rlx.transforms.collectives import pvary as pvary
     from rlx.transforms.control import fori_loop as fori_loop
     from rlx.transforms.control import map as map
     from rlx.transforms.control import scan as scan
@@ -109,7 +110,7 @@ _HOMES = {
     "rlx.transforms.checkpointing": ["checkpoint", "checkpoint_name", "checkpoint_policies"],
     "rlx.transforms.collectives": [
         "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pmax", "pmean",
-        "pmin", "ppermute", "psum", "psum_scatter",
+        "pmin", "ppermute", "psum", "psum_scatter", "pvary",
     ],
     "rlx.transforms.control": ["fori_loop", "map", "scan", "while_loop"],
     "rlx.transforms.custom_jvp": ["custom_jvp"],

@@ -74,13 +74,14 @@ def convolutions(mesh: Mesh, rows: int) -> Step:
 
     def loss(params: Arrays, statistics: Arrays, x: Any, y: Any, key: Any) -> Any:
         logits, following = digits_conv.apply(params, statistics, x, key)
-        return rnp.mean(rlx.nn.softmax_cross_entropy(logits, y)), following
+        own = rnp.mean(rlx.nn.softmax_cross_entropy(logits, y))
+        return rlx.pmean((own, following), "data")
 
     def step(params: Arrays, statistics: Arrays, state: Any, key: Any, x: Any, y: Any) -> Any:
         key, drop = rlx.random.split(key)
         drop = rlx.random.fold_in(drop, rlx.axis_index("data"))
         found = rlx.value_and_grad(loss, has_aux=True)(params, statistics, x, y, drop)
-        (value, statistics), gradients = rlx.pmean(found, "data")
+        (value, statistics), gradients = found
         updates, state = optimizer.update(gradients, state, params)
         params = rlx.optim.apply_updates(params, updates)
         return params, statistics, state, key, value

@@ -15,9 +15,10 @@ from rlx.distributed.sharding import P, Sharded, local_part, require_axes
 from rlx.errors import CommunicationError, InputError
 from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, Value, calling_source
+from rlx.passes.communication.varying import Axes, Varying
 from rlx.runtime.arrays import ARRAY_CLASSES
 from rlx.tracing.arguments import positions
-from rlx.tracing.axes import NamedAxis, bound_axis
+from rlx.tracing.axes import NamedAxis, bound_axis, declare_varying
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
 from rlx.tracing.pytree import TreeDef, broadcast_prefix, kind_of, leaf_names, tree_flatten
 from rlx.tracing.trace import TracedArray, concrete, source_names
@@ -53,7 +54,8 @@ def shard_map(
 
     `in_specs` is a `P` for each argument, or a tree of them; a whole NumPy array is split as they
     say, a `Sharded` one comes as it is. Results are `Sharded` as `out_specs` says, but for
-    `P()`: a plain array that `fun` must give alike on all ranks. Every rank calls with the same
+    `P()`: a plain array, equal on all ranks. A result that may differ along an axis of the mesh
+    that its spec does not name is an InputError. Every rank calls with the same
     shapes, in the same order; the first call of each kind compares the programs of all ranks.
     """
     is_tree = isinstance(in_specs, P) or not isinstance(in_specs, tuple)
@@ -141,7 +143,7 @@ class ShardMapped:
         connection, communicators = self._mesh.world.connection, self._mesh.communicators
         try:
             known, kinds, given = self._local(args)
-            checked = known.programs.get(kinds) or self._traced(given)
+            checked = known.programs.get(kinds) or self._traced(given, known)
         except Exception as error:  # whatever it is, the others wait for this rank
             text = f"{type(error).__name__}: {error}"
             connection.gather(_Failure(text), _COMPARED, reason=f"{self._name}: {text}")
@@ -164,10 +166,30 @@ class ShardMapped:
             graph.connect(str(inputs[axis.name].node.name), axis)
         return graph
 
-    def _traced(self, given: Any) -> _Checked:
-        graph = self._jitted.graph(self._mesh.communicators, *given)
-        communicators = graph.inputs[: len(self._mesh.axes)]
-        return _Checked(graph_digest(graph), _reads_any(graph, communicators))
+    def _traced(self, given: Any, known: _Arguments) -> _Checked:
+        graph, tree = self._jitted.graph_and_tree(self._mesh.communicators, *given)
+        count = len(self._mesh.axes)
+        axes = (frozenset(filter(None, spec)) for spec in known.specs)
+        varying = Varying(dict(zip(graph.inputs[count:], axes, strict=True)))
+        specs = broadcast_prefix(self._out_specs, tree, "out_specs")
+        for name, output, spec in zip(
+            leaf_names(tree, "result"), graph.outputs, specs, strict=True
+        ):
+            self._require_named(name, output, spec, varying.of(output))
+        return _Checked(graph_digest(graph), _reads_any(graph, graph.inputs[:count]))
+
+    def _require_named(self, name: str, output: Value, spec: P, varying: Axes) -> None:
+        """Raise where a result may differ along an axis that its spec does not name."""
+        missing = sorted(varying.difference(filter(None, spec)))
+        if missing:
+            axes = ", ".join(map(repr, missing))
+            raise InputError(
+                f"{name} of {self._name} may differ between the ranks of {axes}, and out_specs "
+                f"says {spec!r}: equal on all of them",
+                source=output.node.source or calling_source(),
+                remedy=f"name {axes} in its spec, or make it equal: rlx.psum, rlx.pmean, "
+                f"rlx.all_gather, or rlx.pbroadcast(x, {missing[0]!r}, 0) if it is",
+            )
 
     def _over_axes(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         def local(communicators: dict[str, Any], *args: Any) -> Any:
@@ -175,6 +197,9 @@ class ShardMapped:
                 for name, axis in self._mesh.axes.items():
                     bound = NamedAxis(name, axis.size, communicators[name])
                     axes.enter_context(bound_axis(bound))
+                leaves, tree = tree_flatten(args)
+                for leaf, spec in zip(leaves, self._specs_of(tree, len(args)), strict=True):
+                    declare_varying(leaf, frozenset(filter(None, spec)))
                 return fun(*args)
 
         local.__name__ = self._name

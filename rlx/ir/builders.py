@@ -320,6 +320,10 @@ class Builders(Generic[Value]):
             OPS["reduce_scatter"], (x, communicator), axis_name=axis_name, axis_size=axis_size
         )
 
+    def vary(self, x: Operand[Value], *, axis_name: str) -> Value:
+        """`x` itself, regarded as a value of its own on each rank of the axis."""
+        return self._one(OPS["vary"], (x,), axis_name=axis_name)
+
     def barrier(self, x: Operand[Value], *dependencies: Operand[Value]) -> Value:
         """`x` itself, available only once `dependencies` are computed."""
         return self._one(OPS["barrier"], (x, *dependencies))

@@ -147,6 +147,7 @@ from rlx.transforms.collectives import pshuffle as pshuffle
 from rlx.transforms.collectives import psum as psum
 from rlx.transforms.collectives import psum_scatter as psum_scatter
 from rlx.transforms.collectives import pswapaxes as pswapaxes
+from rlx.transforms.collectives import pvary as pvary
 from rlx.transforms.control import fori_loop as fori_loop
 from rlx.transforms.control import map as map
 from rlx.transforms.control import scan as scan

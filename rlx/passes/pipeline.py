@@ -17,6 +17,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.printer import format_graph
 from rlx.ir.verify import Checked, verify
 from rlx.passes.communication.bundle_collectives import bundle_collectives
+from rlx.passes.communication.fold_collectives import fold_collectives
 from rlx.passes.communication.hoist_collectives import hoist_collectives
 from rlx.passes.communication.start_collectives import start_collectives
 from rlx.passes.decisions import Decisions
@@ -172,6 +173,7 @@ def pipeline(
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
+            fold_collectives,  # before the others are ordered and joined
             hoist_collectives,  # before they are joined: what is there early leaves early
             bundle_collectives,  # after common subexpressions: equal ones are exchanged once
             simplify_loops,  # after common subexpressions: equal operands are one value

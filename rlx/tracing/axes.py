@@ -1,14 +1,20 @@
-"""Named axes: what collectives of a function being traced refer to by name."""
+"""Named axes: what collectives of a function being traced refer to by name.
+
+Arrays that are traced for the ranks of a mesh vary over some of its axes, and are equal along the
+others (`rlx.passes.communication.varying`).
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
+from rlx.passes.communication.varying import NONE, Axes
 from rlx.tracing.trace import TracedArray
 
 
@@ -57,3 +63,43 @@ def named_axis(name: str) -> NamedAxis:
 def axis_sizes() -> dict[str, int]:
     """Return the number of members of each axis in scope."""
     return {axis.name: axis.size for axis in _in_scope.axes}
+
+
+@contextmanager
+def without_ranks() -> Iterator[None]:
+    """Trace a function of one rank's arrays, which has no collectives, as if there were no others.
+
+    Cotangents inside are shares of this rank.
+    """
+    before, _in_scope.axes = _in_scope.axes, [a for a in _in_scope.axes if a.communicator is None]
+    try:
+        yield
+    finally:
+        _in_scope.axes = before
+
+
+def rank_axes() -> list[NamedAxis]:
+    """Return the axes of the mesh for whose ranks something is being traced."""
+    return [axis for axis in _in_scope.axes if axis.communicator is not None]
+
+
+def declare_varying(x: Any, axes: Axes) -> None:
+    """State that `x`, an argument of a function being traced for ranks, varies over `axes`."""
+    if axes and isinstance(x, TracedArray):
+        x.owner.varying.known[x.value] = axes
+
+
+def varying_axes(x: Any) -> Axes:
+    """Return the axes of the mesh over which `x` may differ from rank to rank."""
+    if not isinstance(x, TracedArray) or not rank_axes():
+        return NONE
+    trace = x.owner
+    for outer, inner in trace.captures():
+        if inner not in trace.varying.known:
+            trace.varying.known[inner] = varying_axes(outer)
+    return trace.varying.of(x.value)
+
+
+def equal_axes(varying: Axes) -> list[NamedAxis]:
+    """Return the axes of the mesh along which a value that varies over `varying` is equal."""
+    return [axis for axis in rank_axes() if axis.name not in varying]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rlx.errors import DTypeError, InputError, ShapeError, Source
@@ -27,7 +28,14 @@ from rlx.tracing.trace import (
     shape_of,
     source_names,
 )
-from rlx.tracing.traced_function import Specification, TracedFunction, specify, splice, trace
+from rlx.tracing.traced_function import (
+    Specification,
+    TracedFunction,
+    specify,
+    splice,
+    trace,
+    varying_outputs,
+)
 from rlx.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -53,15 +61,19 @@ def trace_carried(
 ) -> tuple[TracedFunction, list[Specification]]:
     """Trace a body whose first `count` inputs and outputs are carries.
 
-    A weakly typed carry that comes out as another dtype enters in the one where both meet; the
-    specifications are returned as they became.
+    A weakly typed carry that comes out as another dtype enters in the one where both meet, and one
+    that varies over more ranks varies over them from the start; the specifications are returned
+    as they became.
     """
     given = list(inputs)
     while True:
         program = trace(function, name, given)
+        varying = varying_outputs(program, given)
         carried = [
-            _promoted(*each)
-            for each in zip(given[:count], program.graph.outputs, program.weak, strict=False)
+            replace(_promoted(before, output, weak), varying=before.varying | axes)
+            for before, output, weak, axes in zip(
+                given[:count], program.graph.outputs, program.weak, varying, strict=False
+            )
         ]
         if carried == given[: len(carried)]:  # of the wrong structure, there may be fewer
             return program, given
@@ -72,7 +84,7 @@ def _promoted(given: Specification, output: Value, weak: bool) -> Specification:
     if not given.weak or output.dtype is given.type.dtype:
         return given
     met = promote_types([ElementType(given.type.dtype, True), ElementType(output.dtype, weak)])
-    return Specification(given.name, TensorType(met.dtype, given.type.shape), met.weak)
+    return replace(given, type=TensorType(met.dtype, given.type.shape), weak=met.weak)
 
 
 def require_carried(

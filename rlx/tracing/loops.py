@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +30,7 @@ from rlx.tracing.bodies import (
 )
 from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, shape_of, source_names
-from rlx.tracing.traced_function import Specification, unique_names
+from rlx.tracing.traced_function import Specification, at_shape, unique_names
 from rlx.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -95,13 +96,13 @@ def _scan_of_nothing(f: Function, init: Any, xs: Any, steps: int) -> Any:
 
 def _rows(tree: TreeDef, leaves: Sequence[Any]) -> list[Specification]:
     whole = specified(tree, leaves, "x")
-    return [Specification(s.name, s.type.with_shape(s.type.shape[1:]), s.weak) for s in whole]
+    return [at_shape(s, s.type.shape[1:]) for s in whole]
 
 
 def _renamed(inputs: Sequence[Specification]) -> list[Specification]:
     names = unique_names([s.name for s in inputs])
     pairs = zip(names, inputs, strict=True)
-    return [Specification(name, s.type, s.weak) for name, s in pairs]
+    return [replace(s, name=name) for name, s in pairs]
 
 
 def count_steps(rows: Sequence[Any], names: Sequence[str], length: int | None) -> int:

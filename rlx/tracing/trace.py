@@ -22,6 +22,7 @@ from rlx.ir.from_python import require_unmasked
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
+from rlx.passes.communication.varying import Varying
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.errors import LeakedTracerError
 from rlx.tracing.promotion import ElementType
@@ -52,6 +53,12 @@ class Trace:
         self.captured: list[TracedArray] = []
         """Arrays of enclosing traces, in the order of the inputs that stand for them."""
         self._inputs: dict[Value, Value] = {}
+        self.varying = Varying()
+        """Over which axes of ranks its values vary, for `rlx.tracing.axes`, which adds captures."""
+
+    def captures(self) -> Iterator[tuple[TracedArray, Value]]:
+        """Yield each array of an enclosing trace with the input that stands for it."""
+        return zip(self.captured, self._inputs.values(), strict=True)
 
     def lift(self, traced: TracedArray) -> Value:
         """Return the value of this trace that `traced` is, capturing it if need be."""

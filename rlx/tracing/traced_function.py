@@ -21,10 +21,12 @@ from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
+from rlx.passes.communication.varying import NONE, Axes, Varying
 from rlx.passes.rewrites.inline_calls import inline_calls
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.runtime.arrays import frozen, unshared
 from rlx.tracing import eager
+from rlx.tracing.axes import rank_axes, varying_axes
 from rlx.tracing.pytree import TreeDef, tree_flatten
 from rlx.tracing.trace import (
     Trace,
@@ -46,6 +48,8 @@ class Specification:
     name: str
     type: TensorType
     weak: bool = False
+    varying: Axes = NONE
+    """The axes of a mesh over which it varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,17 @@ def trace(
     )  # before any derivative multiplies the nodes
     values = tuple(gathered.value_map[array.value] for array in arrays)
     return TracedFunction(gathered.graph, values, tuple(opening.captured), tree, weak)
+
+
+def varying_outputs(program: TracedFunction, inputs: Sequence[Specification]) -> list[Axes]:
+    """Return the axes of a mesh over which each output varies."""
+    if not rank_axes():
+        return [NONE] * len(program.graph.outputs)
+    captured = program.graph.inputs[len(inputs) :]
+    known = {value: s.varying for value, s in zip(program.inputs, inputs, strict=True)}
+    known.update(zip(captured, map(varying_axes, program.captured), strict=True))
+    varying = Varying(known)
+    return [varying.of(output) for output in program.graph.outputs]
 
 
 def splice(graph: Graph, operands: Sequence[Any], weak: Sequence[bool]) -> list[Any]:
@@ -131,7 +146,9 @@ def specification(name: str, leaf: Any) -> Specification:
         return Specification(name, leaf)
     require_array(name, leaf)
     type = element_type(leaf)
-    return Specification(name, TensorType(type.dtype, shape_of(leaf)), type.weak)
+    return Specification(
+        name, TensorType(type.dtype, shape_of(leaf)), type.weak, varying_axes(leaf)
+    )
 
 
 def at_shape(given: Specification, shape: Shape) -> Specification:
@@ -172,7 +189,10 @@ def unique_names(names: Sequence[str]) -> list[str]:
 def _declare(opening: Trace, given: Specification) -> Tracer:
     shape: Shape = given.type.shape
     dtype: DType = given.type.dtype
-    return Tracer(opening, opening.graph.input(given.name, shape, dtype), given.weak)
+    value = opening.graph.input(given.name, shape, dtype)
+    if given.varying:
+        opening.varying.known[value] = given.varying
+    return Tracer(opening, value, given.weak)
 
 
 def _output(leaf: Any, name: str) -> Value:

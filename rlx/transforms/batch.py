@@ -20,7 +20,14 @@ from rlx.tracing.arguments import call_names, positions
 from rlx.tracing.axes import NamedAxis, bound_axis
 from rlx.tracing.pytree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from rlx.tracing.trace import element_type, shape_of, source_names
-from rlx.tracing.traced_function import Specification, TracedFunction, specify, splice, trace
+from rlx.tracing.traced_function import (
+    Specification,
+    TracedFunction,
+    at_shape,
+    specify,
+    splice,
+    trace,
+)
 from rlx.transforms.differentiate import jvp, vjp
 
 Function = Callable[..., Any]
@@ -200,8 +207,7 @@ def _without(given: Specification, axis: int | None) -> Specification:
     if axis is None:
         return given
     shape = given.type.shape
-    inner = given.type.with_shape((*shape[:axis], *shape[axis + 1 :]))
-    return Specification(given.name, inner, given.weak)
+    return at_shape(given, (*shape[:axis], *shape[axis + 1 :]))
 
 
 def _basis(tree: Any) -> Any:

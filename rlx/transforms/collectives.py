@@ -4,7 +4,8 @@
 
 `axis_name` is that of `vmap(axis_name=)` or of a mesh of `rlx.distributed`, or a tuple of such
 names. Names and meanings are those of `jax.lax`. Trees of arrays are exchanged leaf by leaf.
-Derivatives are those of the map from the arrays of all members to the results of all members.
+Derivatives are those of the map from the arrays of all members to the results of all members; an
+array that the ranks of a mesh have in common is one argument of it, or one result.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rlx.ir.graph import calling_source
 from rlx.ir.op import OpDef
 from rlx.ir.shape import normalize_axis
 from rlx.tracing.apply import as_tracer, emit, graph, wrap
-from rlx.tracing.axes import NamedAxis, named_axis
+from rlx.tracing.axes import NamedAxis, named_axis, varying_axes
 from rlx.tracing.pytree import tree_map
 from rlx.tracing.trace import TracedArray, as_value, shape_of
 
@@ -38,7 +39,12 @@ def pmean(x: Any, axis_name: AxisName) -> Any:
     """Return the mean of `x` over all members of the axis."""
     axes = _axes(axis_name)
     count = math.prod(axis.size for axis in axes)
-    return tree_map(lambda leaf: _sum(leaf, axes) / count, x)
+
+    def mean(leaf: Any) -> Any:
+        _require_own(leaf, axes)
+        return _sum(leaf, axes) / count
+
+    return tree_map(mean, x)
 
 
 def pmax(x: Any, axis_name: AxisName) -> Any:
@@ -128,6 +134,21 @@ def pbroadcast(x: Any, axis_name: str, source: int) -> Any:
     return tree_map(lambda leaf: _exchange(ops.collective_broadcast, leaf, members, root=source), x)
 
 
+def pvary(x: Any, axis_name: AxisName) -> Any:
+    """Return `x`, equal on all ranks of an axis, as a value of each rank's own.
+
+    A gradient by it is the rank's own part; by `x` itself it is the sum over the ranks.
+    """
+    axes = [axis for axis in _axes(axis_name) if axis.communicator is not None]
+
+    def varied(leaf: Any) -> Any:
+        for axis in axes:
+            leaf = emit(ops.vary, leaf, axis_name=axis.name)
+        return leaf
+
+    return tree_map(varied, x)
+
+
 def axis_index(axis_name: str) -> Any:
     """Return the number of this member on the axis, from 0."""
     members = named_axis(axis_name)
@@ -155,6 +176,20 @@ def _sum(leaf: Any, axes: list[NamedAxis]) -> Any:
     for axis in axes:
         total = _reduced(total, axis, "sum")
     return total
+
+
+def _require_own(leaf: Any, axes: Sequence[NamedAxis]) -> None:
+    """Refuse the mean of an array that all ranks hold alike: mostly a gradient, summed already."""
+    ranks = {axis.name for axis in axes if axis.communicator is not None}
+    if isinstance(leaf, TracedArray) and ranks and ranks.isdisjoint(varying_axes(leaf)):
+        names = ", ".join(map(repr, sorted(ranks)))
+        raise InputError(
+            f"pmean over {names} of an array that is equal on all of these ranks: it is its mean",
+            source=calling_source(),
+            remedy="leave pmean out; a gradient by an argument that all ranks have is the sum of "
+            "the gradients of all ranks: average the loss, rlx.grad(lambda w: rlx.pmean(loss(w), "
+            "...)), or take each rank's own gradient, by rlx.pvary(w, ...)",
+        )
 
 
 def _folded(x: Any, axis_name: AxisName, reduction: str) -> Any:

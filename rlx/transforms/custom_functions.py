@@ -11,7 +11,7 @@ import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rlx.dataclass import dataclass
@@ -23,6 +23,7 @@ from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen, choose, positions
+from rlx.tracing.axes import without_ranks
 from rlx.tracing.bodies import apply, line_of, tracers, values_of
 from rlx.tracing.orders import derivatives_taken
 from rlx.tracing.pytree import TreeDef, tree_unflatten
@@ -204,7 +205,9 @@ class CustomFunction:
         fixed = positions(self._fixed, len(given), "nondiff_argnums")
         moving = tuple(i for i in range(len(given)) if i not in fixed)
         chosen = choose(self._fun, given, {}, moving)
-        stated = _nesting.stated(self, self._rule, chosen, [given[i] for i in fixed], name)
+        alone = self.is_librarys and not fixed
+        with without_ranks() if alone else nullcontext():
+            stated = _nesting.stated(self, self._rule, chosen, [given[i] for i in fixed], name)
         return stated.call(chosen)
 
 

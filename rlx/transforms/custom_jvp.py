@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import rlx.numpy as rnp
@@ -26,7 +27,7 @@ from rlx.tracing.arguments import Chosen
 from rlx.tracing.bodies import body_of, line_of, merged
 from rlx.tracing.pytree import flatten_like, tree_map
 from rlx.tracing.trace import TracedArray, innermost, source_names
-from rlx.tracing.traced_function import Specification, TracedFunction, trace
+from rlx.tracing.traced_function import TracedFunction, trace
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.custom_functions import (
     Captured,
@@ -101,7 +102,7 @@ def traced_rule(
 ) -> TracedFunction:
     """Trace `jvp` as a function of primals and tangents to results and their tangents."""
     count = len(chosen.inputs)
-    tangents = [Specification(f"t_{s.name}", s.type, s.weak) for s in chosen.inputs]
+    tangents = [replace(s, name=f"t_{s.name}") for s in chosen.inputs]
 
     def call(arrays: list[Tracer]) -> list[Any]:
         primals = tuple(chosen.trees_of(arrays[:count]))

@@ -17,11 +17,13 @@ from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen
+from rlx.tracing.axes import rank_axes
 from rlx.tracing.bodies import body_of, line_of, merged
 from rlx.tracing.pytree import TreeDef, flatten_like, tree_unflatten
 from rlx.tracing.trace import TracedArray, innermost, source_names
-from rlx.tracing.traced_function import Specification, TracedFunction, trace
+from rlx.tracing.traced_function import Specification, TracedFunction, trace, varying_outputs
 from rlx.tracing.tracer import Tracer
+from rlx.transforms import rank_cotangents
 from rlx.transforms.custom_functions import (
     Captured,
     CustomFunction,
@@ -95,14 +97,22 @@ def traced_pullback(
     tree, residuals_tree = forward.tree.children
     outputs = [(v.type, weak) for v, weak in zip(forward.graph.outputs, forward.weak, strict=True)]
     count, split = tree.leaf_count, residuals_tree.leaf_count
-    inputs = [Specification(f"r_{i}", *each) for i, each in enumerate(outputs[count:])]
-    inputs += [Specification(f"ct_{i}", type) for i, (type, _) in enumerate(outputs[:count])]
+    varying = varying_outputs(forward, chosen.inputs)
+    everywhere = frozenset(axis.name for axis in rank_axes())
+    inputs = [
+        Specification(f"r_{i}", *each, axes)
+        for i, (each, axes) in enumerate(zip(outputs[count:], varying[count:], strict=True))
+    ]
+    inputs += [
+        Specification(f"ct_{i}", type, varying=everywhere)
+        for i, (type, _) in enumerate(outputs[:count])
+    ]
 
     def call(arrays: list[Tracer]) -> list[Any]:
         residuals = tree_unflatten(residuals_tree, arrays[:split])
-        return _cotangents(
-            bwd, chosen, bwd(*fixed, residuals, tree_unflatten(tree, arrays[split:]))
-        )
+        cotangent = tree_unflatten(tree, rank_cotangents.taken(arrays[split:], varying[:count]))
+        found = _cotangents(bwd, chosen, bwd(*fixed, residuals, cotangent))
+        return rank_cotangents.returned(found, [given.varying for given in chosen.inputs])
 
     return trace(call, source_names(bwd, "bwd"), inputs)
 

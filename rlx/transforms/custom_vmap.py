@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rlx.errors import InputError, ShapeError
@@ -109,8 +110,7 @@ def _batched(
             remedy="make it an argument, of which the rule is told",
         )
     inputs = [
-        Specification(s.name, operand.type, s.weak)
-        for s, operand in zip(specifications, operands, strict=False)
+        replace(s, type=operand.type) for s, operand in zip(specifications, operands, strict=False)
     ]
     flags: list[bool] = []
 

@@ -14,13 +14,15 @@ from rlx.errors import InputError, ShapeError
 from rlx.ir.graph import Value, calling_source
 from rlx.passes.autodiff import NonDifferentiableError, jvp_in_graph, stated, vjp_in_graph
 from rlx.passes.autodiff.algebra import full, zeros
+from rlx.passes.communication.varying import Axes
 from rlx.passes.effects import without_effects
 from rlx.tracing.arguments import Chosen, choose, positions
 from rlx.tracing.orders import differentiating
 from rlx.tracing.pytree import flatten_like, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, current_trace, element_type, shape_of, source_names
-from rlx.tracing.traced_function import TracedFunction, splice, trace
+from rlx.tracing.traced_function import TracedFunction, splice, trace, varying_outputs
 from rlx.tracing.tracer import Tracer
+from rlx.transforms import rank_cotangents
 
 Function = Callable[..., Any]
 
@@ -44,13 +46,14 @@ def value_and_grad(
             traced = trace(chosen.call, f"{name}_grad", chosen.inputs)
         program = _stated(traced, "vjp_body")
         loss = _loss(program, name, has_aux)
-        seed = full(program.graph, loss.type, 1)
+        varying = varying_outputs(program, chosen.inputs)
+        seed = full(program.graph, loss.type, rank_cotangents.share(varying[0]))
         gradients = _pulled(program, [loss], [seed])
         weak = tuple(specification.weak for specification in chosen.inputs)
         results = _finish(program, chosen, gradients, weak)
         count = len(program.weak)
         value = tree_unflatten(program.tree, results[:count])
-        trees = chosen.trees_of(results[count:])
+        trees = chosen.trees_of(_taken(chosen, results[count:]))
         return value, trees[0] if isinstance(argnums, int) else tuple(trees)
 
     return transformed
@@ -109,7 +112,8 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
     operands = [*chosen.leaves, *program.captured]
     results = splice(stated.finish(program.graph), operands, program.weak)
     value = tree_unflatten(program.tree, results)
-    pullback = functools.partial(_pull_back, chosen, program, has_aux)
+    varying = varying_outputs(program, chosen.inputs)
+    pullback = functools.partial(_pull_back, chosen, program, varying, has_aux)
     return (value[0], pullback, value[1]) if has_aux else (value, pullback)
 
 
@@ -130,7 +134,11 @@ def _stopped(leaf: Any) -> Any:
 
 
 def _pull_back(
-    chosen: Chosen, program: TracedFunction, has_aux: bool, cotangent: Any
+    chosen: Chosen,
+    program: TracedFunction,
+    varying: Sequence[Axes],
+    has_aux: bool,
+    cotangent: Any,
 ) -> tuple[Any, ...]:
     """Splice a copy of the program with the pullback of `cotangent` appended."""
     tree = program.tree.children[0] if has_aux else program.tree
@@ -144,6 +152,7 @@ def _pull_back(
                 source=calling_source(),
                 remedy="give a cotangent of the output's shape",
             )
+    given = rank_cotangents.given(given, varying[: len(given)])
     seeded = [output.dtype.is_differentiable for output in outputs]
     active = [output for output, flows in zip(outputs, seeded, strict=True) if flows]
     seeds = copy.append_inputs([output.type for output in active], "cotangent")
@@ -152,7 +161,13 @@ def _pull_back(
     moving = [leaf for leaf, flows in zip(given, seeded, strict=True) if flows]
     operands = [*chosen.leaves, *program.captured, *moving]
     weak = [specification.weak for specification in chosen.inputs]
-    return tuple(chosen.trees_of(splice(stated.finish(copy.graph), operands, weak)))
+    pulled = splice(stated.finish(copy.graph), operands, weak)
+    return tuple(chosen.trees_of(_taken(chosen, pulled)))
+
+
+def _taken(chosen: Chosen, gradients: Sequence[Any]) -> list[Any]:
+    """Return the gradients by the arguments from the shares of this rank."""
+    return rank_cotangents.taken(gradients, [given.varying for given in chosen.inputs])
 
 
 def _stated(program: TracedFunction, mode: stated.Mode) -> TracedFunction:

@@ -7,6 +7,7 @@ function with stated derivatives. What a solver captures is constant.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import rlx.numpy as rnp
@@ -16,7 +17,7 @@ from rlx.tracing.arguments import argument_name
 from rlx.tracing.bodies import at_once, line_of, specified
 from rlx.tracing.pytree import TreeDef, flatten_like, tree_flatten, tree_map, tree_unflatten
 from rlx.tracing.trace import as_value, current_trace, source_names
-from rlx.tracing.traced_function import Specification, TracedFunction, splice, trace
+from rlx.tracing.traced_function import TracedFunction, splice, trace
 from rlx.transforms.custom_functions import of_type
 from rlx.transforms.custom_jvp import CustomJvp
 from rlx.transforms.custom_modes import CustomModes
@@ -46,9 +47,7 @@ def _equation(what: str, function: Function, like: Any) -> _Equation:
     """Trace a function of arrays like those of the tree `like`, which returns such a tree."""
     leaves, tree = tree_flatten(like)
     name = source_names(function, "function")
-    inputs = [
-        Specification(s.name, s.type) for s in specified(tree, leaves, argument_name(function, 0))
-    ]
+    inputs = [replace(s, weak=False) for s in specified(tree, leaves, argument_name(function, 0))]
     program = trace(lambda arrays: function(tree_unflatten(tree, arrays)), name, inputs)
     if program.tree != tree:
         raise InputError(

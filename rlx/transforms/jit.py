@@ -196,6 +196,11 @@ class JittedFunction:
         """Return the traced graph of a call; a `TensorType` may stand for an array."""
         return self._trace(args, kwargs).graph
 
+    def graph_and_tree(self, *args: Any, **kwargs: Any) -> tuple[Graph, TreeDef]:
+        """Return the traced graph of a call, and the tree whose leaves are its outputs."""
+        program = self._trace(args, kwargs)
+        return program.graph, program.tree
+
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace a call; a `ShapeDtypeStruct` may stand for an array."""
 

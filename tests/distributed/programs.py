@@ -147,12 +147,13 @@ def gradients(backend: str) -> Arrays:
     n = current_world().size
 
     def loss(w: Any, x: Any) -> Any:
-        return rnp.mean(rnp.tanh(x @ w) ** 2)
+        return rlx.pmean(rnp.mean(rnp.tanh(x @ w) ** 2), "ranks")
 
     def step(w: Any, x: Any) -> Any:
         value, slope = rlx.value_and_grad(loss)(w, x)
         curved = rlx.grad(lambda v: rnp.sum(rlx.grad(loss)(v, x) ** 2))(w)
-        return rlx.pmean((value, slope, curved), "ranks")
+        own = rlx.grad(lambda v: rnp.mean(rnp.tanh(x @ v) ** 2))(rlx.pvary(w, "ranks"))
+        return value, slope, curved, rlx.pmean(own, "ranks")
 
     run = shard_map(step, Mesh({"ranks": n}), (P(), P("ranks")), P(), backend=backend)
     return whole(run(normal(5, 3), normal(4 * n, 5)))

@@ -34,10 +34,10 @@ def test_a_mean_over_ranks_is_that_of_the_whole_batch(ranks: int) -> None:
     def loss(w: Any, x: Any) -> Any:
         return rnp.mean((x @ w) ** 2)
 
-    def step(w: Any, x: Any) -> Any:
-        return rlx.pmean(rlx.grad(loss)(w, x), "ranks")
+    def mean(w: Any, x: Any) -> Any:
+        return rlx.pmean(loss(w, x), "ranks")
 
-    results = on_ranks(step, (P(), P("ranks")), P(), W, X, ranks=ranks)
+    results = on_ranks(rlx.grad(mean), (P(), P("ranks")), P(), W, X, ranks=ranks)
     for (gradient,) in results:
         np.testing.assert_allclose(gradient, rlx.grad(loss)(W, X), rtol=1e-5, atol=1e-6)
 

@@ -207,7 +207,8 @@ def test_gradients_of_a_tensor_and_of_gradients() -> None:
 )
 def test_an_index_below_the_extent_is_refused(op: str, known: bool) -> None:
     x, index = floats(3, 2), np.array([[0, 0], [-4, 0]])
-    updates = [floats(2) if op.endswith("ND") else floats(2, 2)] if "Scatter" in op else []
+    shapes = {"ScatterElements": (2, 2), "ScatterND": (2,)}
+    updates = [floats(*shapes[op])] if op in shapes else []
     inputs, weights = ([x], [index, *updates]) if known else ([x, index, *updates], [])
     with pytest.raises(IndexOutOfRangeError):
         ours(one_node(op, inputs, weights, 20), inputs)

@@ -241,10 +241,13 @@ def _bitcast() -> list[OpRecord]:
     ]  # fmt: skip
 
 
-_NAMED = OpRecord(
-    ops.named, "tail", (Operand(_TAIL, normal),), {"name": "scores"}, tuple(DType), smooth=True,
-    growth=0.0,
-)  # fmt: skip
+_NAMED = [
+    OpRecord(
+        op, "tail", (Operand(_TAIL, normal),), {by: "scores"}, tuple(DType), smooth=True,
+        growth=0.0,
+    )
+    for op, by in ((ops.named, "name"), (ops.vary, "axis_name"))
+]  # fmt: skip
 
 RECORDS: list[OpRecord] = [
     *(record for op in (*_SMOOTH, *_STEPS, *_PREDICATES) for record in _unary(op)),
@@ -254,5 +257,5 @@ RECORDS: list[OpRecord] = [
     *_cast(),
     *_bitcast(),
     _COMPLEX,
-    _NAMED,
+    *_NAMED,
 ]

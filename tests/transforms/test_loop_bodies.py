@@ -23,7 +23,9 @@ NATIVE = ("llvm", "c")
 FORMULAS = sorted(
     name
     for name, definition in OPS.items()
-    if definition.has(Trait.ELEMENTWISE) and definition.decompose is not None
+    if definition.has(Trait.ELEMENTWISE)
+    and definition.decompose is not None
+    and definition.family != "collective"  # functions of ranks
 )
 
 ACTIVATIONS = sorted({*FORMULAS, "gelu", "gelu_approx", "silu", "mish", "softplus"})

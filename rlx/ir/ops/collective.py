@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import Literal
 
 from rlx.errors import DTypeError, GraphError, ShapeError
+from rlx.ir.composite import composite
 from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.shape import Extent, divide
@@ -131,6 +133,15 @@ def axis_index(
     return TensorType(DType.I32, ())
 
 
+@composite(_FAMILY, Trait.ELEMENTWISE)
+def vary(x: Value, *, axis_name: str) -> Value:
+    """`x` itself, regarded as a value of its own on each rank of the axis.
+
+    The derivative by it is each rank's own; that by a value equal on all ranks is their sum.
+    """
+    return x
+
+
 @op(_FAMILY, Trait.WHOLE)
 def all_reduce_start(
     x: TensorType, communicator: TensorType, *, axis_name: str, axis_size: int
@@ -190,4 +201,5 @@ __all__ = [
     "collective_broadcast",
     "collective_permute",
     "reduce_scatter",
+    "vary",
 ]

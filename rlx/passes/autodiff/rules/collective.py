@@ -1,8 +1,8 @@
 """Derivatives of collectives, as maps from the arrays of all members to those of all members.
 
 Most are linear, and their transpose is a collective again. A sum over the members has a result on
-each of them, whose cotangents are summed: a loss that every member computes alike counts once
-for each. A gradient step over ranks differentiates the local loss, and averages the gradients.
+each of them, whose cotangents are summed. What ranks of a mesh have in common has a cotangent of
+which each rank holds a share (`rlx.transforms.rank_cotangents`).
 """
 
 from __future__ import annotations
