@@ -267,7 +267,8 @@ PARAMETERS: Mapping[str, Generator] = {
         "compute_uv endpoint retstep sparse assume_unique right approximate tiled "
         "hermitian permute_l unit_diagonal symmetrize_input include_initial density sorted "
         "inplace wrap strip_zeros trim_leading_zeros ceil_mode count_include_pad training "
-        "is_causal is_greatest antialias is_stable aggregate_to_topk transpose_kernel use_consistent_padding "
+        "is_causal is_greatest antialias is_stable aggregate_to_topk transpose_kernel "
+        "use_consistent_padding "
         "indices_are_sorted unique_indices eigvals_only compute_expm disp full exact repetition "
         "pivoting conjugate overwrite_a overwrite_b overwrite_c overwrite_data check_finite "
         "debug return_onesided input_onesided padded has_aux symmetric optimize", FLAG),
