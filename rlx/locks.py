@@ -2,7 +2,7 @@
 
 A lock of `call_lock` belongs to one executable. Its thread may not take it twice: a signal
 handler, a `__del__` or an argument's `__array__` that calls the function which is running is
-told so. In a forked child every such lock is free again, whoever held it in the parent.
+refused. In a forked child every such lock is free again, also one held in the parent.
 
 A fork waits, for a bounded time, until other threads have done what `unforkable` encloses:
 compilers and imports hold locks of their own, which could not be freed in the child. Ctrl-C waits

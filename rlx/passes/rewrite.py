@@ -2,7 +2,7 @@
 
 A pass makes a new graph. What it must keep is kept here once for all of them: every leaf, in
 order, even if dead; names, source lines, donations and output positions; bodies of control
-flow, rewritten by the same pass. What changed is told by a map from old values to new ones.
+flow, rewritten by the same pass. A map from old values to new ones says what changed.
 
     @rewrite(ops.neg)
     def neg_of_neg(node: Node) -> Value | None:
@@ -159,7 +159,7 @@ def with_lowering(
 
 
 def has_effect(node: Node) -> bool:
-    """True for what runs whoever reads its results, and for what holds such a node in a body."""
+    """True for what runs even if its results are unread, and for ops with such a node in a body."""
     if node.op.has(Trait.EFFECT):
         return True
     bodies = bodies_of(node.attrs) if _may_hold_effects(node.op) else ()
@@ -226,7 +226,7 @@ def rebuild(
 ) -> Rewritten:
     """Return a copy of `graph` of only `nodes`, in that order; bodies go through `change_body`.
 
-    `same_as` names, for values whose nodes are left out, the values that stand for them.
+    `same_as` names, for values whose nodes are left out, the values that replace them.
     Bodies of `fused` nodes stay as they are: they belong to code generation. If nothing
     changes, the result is `graph` itself.
     """

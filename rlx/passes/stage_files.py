@@ -1,4 +1,4 @@
-"""Files of what lies between stages, in the directory that `RLX_DUMP` names."""
+"""Files of the data between stages, in the directory `RLX_DUMP`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Quantization after training: products with constant weights become integer products.
 
 The input of each is measured on a calibration set and quantized with one scale, its weights with
-one for each column or channel. Sums are exact in i32. What lies between stays in f32, and is
+one for each column or channel. Sums are exact in i32. What is between stays in f32, and is
 computed in the same kernels.
 """
 

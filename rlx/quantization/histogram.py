@@ -75,7 +75,7 @@ class Histogram:
         Kullback-Leibler divergence over ranges; Migacz, 8-bit Inference with TensorRT (2017).
         """
         counts = self.counts.copy()
-        counts[0] = counts[1]  # zeros, of which there are many behind relu, are exact in any range
+        counts[0] = counts[1]  # zeros, of which there are many after relu, are exact in any range
         if not counts.any():
             return self.largest
         tried = range(LEVELS, BINS + 1, 16)

@@ -3,7 +3,7 @@
     %2 = matmul (dequantize %q) (dequantize %w)
     %3 = quantize (%2 + bias)                    ->  %3 = qmatmul %q %w (bias in units of the sums)
 
-`integer_graph` does that after `cancel_pairs`, so that what lies between two products stays in
+`integer_graph` does that after `cancel_pairs`, so that what is between two products stays in
 eight bits. Other products of dequantized codes become ones of integers when they are compiled:
 `rlx.passes.lowering.scaled_products`.
 """

@@ -1,6 +1,6 @@
 """Fake quantization and pairs of quantize and dequantize that change nothing, removed.
 
-Rounding twice to one grid is rounding once. What lies between may move elements, or choose among
+Rounding twice to one grid is rounding once. What is between may move elements, or choose among
 them, but not compute new ones.
 """
 
@@ -49,7 +49,7 @@ def _rounded_before(node: Node) -> Value | None:
 
 
 def _between(node: Node, *, fixed: bool) -> frozenset[OpDef]:
-    """Return what may lie between two equal roundings."""
+    """Return what may be between two equal roundings."""
     if node.attribute("axis") is None:
         return _KEEPS_SOME if fixed else _KEEPS_ALL
     return _KEEPS_CHANNELS if fixed else frozenset()

@@ -107,7 +107,7 @@ def _layer(
 
 
 def _largest_of_inputs(weights: Sequence[Array], axes: Sequence[int | None]) -> Array:
-    """Return the largest magnitude of the weights that meet each input channel."""
+    """Return the largest magnitude of the weights of each input channel."""
     each = []
     for w, axis in zip(weights, axes, strict=True):
         others = tuple(other for other in range(w.ndim) if other != axis)

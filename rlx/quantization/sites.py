@@ -43,7 +43,7 @@ class Site:
 
     @property
     def inputs_axis(self) -> int | None:
-        """The axis of the weights that meets channels; None where groups have their own."""
+        """The axis of the weights along channels; None where groups have their own."""
         if self.node.op is ops.matmul:
             return 0
         return 1 if self.node.attribute("groups") == 1 else None
@@ -54,7 +54,7 @@ class Site:
         return self.activation.rank - 1 if self.node.op is ops.matmul else 1
 
     def scaled(self, w: Array, scales: Scales) -> Array:
-        """Return the weights times the scales of the channels that they meet."""
+        """Return the weights times the scales of their channels."""
         if self.inputs_axis is None or len(scales) == 1:
             return np.asarray(w * scales[0])
         scaled: Array = w * along(scales, self.inputs_axis, w.ndim)

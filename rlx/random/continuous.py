@@ -71,11 +71,11 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     root = np.asarray(np.sqrt(2), target.numpy)
     bounds = [emit(ops.erf, e.divide(each, root)) for each in (low, high)]
     drawn = e.multiply(root, emit(ops.erf_inv, uniform(key, extents, target, *bounds)))
-    least, most = _beside(low, np.inf), _beside(high, -np.inf)
+    least, most = _finite(low, np.inf), _finite(high, -np.inf)
     return e.minimum(e.maximum(drawn, least), most)
 
 
-def _beside(x: Tracer, towards: float) -> Tracer:
+def _finite(x: Tracer, towards: float) -> Tracer:
     """Return the float next to `x` on the way to an infinity."""
     dtype = x.value.dtype
     bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.size]
@@ -86,8 +86,8 @@ def _beside(x: Tracer, towards: float) -> Tracer:
     moved = emit(ops.bitcast, e.add(word, step), to=dtype)
     least = np.nextafter(zero, np.asarray(towards, dtype.numpy))
     moved = e.where(e.equal(x, zero), least, moved)
-    beside: Tracer = e.where(e.isinf(x), x, moved)
-    return beside
+    finite: Tracer = e.where(e.isinf(x), x, moved)
+    return finite
 
 
 @function

@@ -67,7 +67,7 @@ def require_implementation(impl: str | None) -> None:
 
 
 def _upper_word(seed: Any) -> Any:
-    """Return what lies above 32 bits; there is nothing in a narrower integer."""
+    """Return what is above 32 bits; there is nothing in a narrower integer."""
     if seed.value.dtype.size < 8:
         return as_tracer(np.uint32(0))
     return convert(right_shift(convert(seed, DType.U64), 32), DType.U32)

@@ -113,7 +113,7 @@ def _stirling_rest(k: Any) -> Any:
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int = 1
 ) -> Any:
-    """How many of `n` trials have each outcome; probabilities `p` lie along the last axis."""
+    """How many of `n` trials have each outcome; probabilities `p` are along the last axis."""
     del unroll  # a loop stays one
     target = float_dtype(dtype, "multinomial")
     working = _working_dtype(p)

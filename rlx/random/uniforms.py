@@ -81,7 +81,7 @@ def _is_number(x: Any, value: int) -> bool:
 
 
 def unit_interval(key: Any, shape: Shape, dtype: DType) -> Tracer:
-    """Return floats in [0, 1): random digits behind the point of 1, less 1."""
+    """Return floats in [0, 1): random digits after the point of 1, less 1."""
     width, digits = dtype.size * 8, digits_of(dtype)
     drawn = 8 if digits < 8 else width
     words = convert(random_bits(key, shape, drawn), _BITS[width])
@@ -207,7 +207,7 @@ def float_dtype(dtype: Any, name: str) -> DType:
 
 
 def shape_or(shape: Any, *parameters: Any) -> Shape:
-    """Return the shape that is given, or that in which the parameters meet."""
+    """Return the shape that is given, or the broadcast one of the parameters."""
     if shape is not None:
         return shape_of_draw(shape)
     return shape_of_draw(broadcast_shapes(*(traced_shape(x) for x in parameters)))
@@ -221,5 +221,5 @@ def require_broadcast(name: str, shape: Shape, *parameters: Any) -> None:
             raise ShapeError(
                 f"{name}: a parameter has shape {format_shape(own)}, which does not broadcast to "
                 f"the shape {format_shape(shape)} of the draw",
-                remedy="give the draw the shape in which its parameters meet, or leave it away",
+                remedy="pass the shape to which its parameters broadcast, or omit it",
             )

@@ -359,7 +359,7 @@ def _kernel(kernel: Kernel, calls: Mapping[str, int], assembly: str) -> KernelDa
 
 
 def sources_of(node: Node) -> tuple[SourceData, ...]:
-    """Return the user's lines behind a node; those of its body for a fused one."""
+    """Return the user's lines of a node; those of its body for a fused one."""
     nodes = [node]
     if node.is_one_kernel:
         body: Graph = node.attribute("body")

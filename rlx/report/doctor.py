@@ -126,7 +126,7 @@ def _describe_blas(target: Target) -> str:
     blas = find_blas(target)
     core = f", kernels for {blas.core}" if blas.core else ""
     named = os.environ.get("OPENBLAS_CORETYPE")
-    forced = f" (told: {blas.told})" if blas.told else ""
+    forced = f" (set: {blas.forced})" if blas.forced else ""
     forced = f" (OPENBLAS_CORETYPE={named})" if named else forced
     return f"{blas.library.path.name}{core}{forced}, in {blas.library.path.parent}"
 

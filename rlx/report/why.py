@@ -39,7 +39,7 @@ class WhySection:
 
 
 def why_sections(stages: Stages) -> tuple[WhySection, ...]:
-    """Return all decisions behind a program; layers that are alike are one line."""
+    """Return all decisions of a program; layers that are alike are one line."""
     found = {
         "Fused": _fused(stages.program.graph),
         "Not fused": _missed(stages),

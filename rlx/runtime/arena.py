@@ -28,7 +28,7 @@ class Arena:
         self.header: NDArray[np.int64] = self.bytes[: 8 * HEADER_WORDS].view(np.int64)
 
     def view(self, offset: int, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return the dense array of `shape` that lies at `offset`."""
+        """Return the dense array of `shape` at `offset`."""
         size = dtype.size * math.prod(shape)
         return self.bytes[offset : offset + size].view(dtype.numpy).reshape(shape)
 
@@ -44,7 +44,7 @@ def _zeros(size: int) -> NDArray[np.uint8]:
 
 
 def discard_pages(view: NDArray[Any]) -> None:
-    """Give the pages that lie inside a dense array of an arena back; they hold zeros again."""
+    """Return the pages inside of a dense array of an arena to the system; they hold zeros again."""
     start = view.ctypes.data
     first, stop = -(-start // _PAGE) * _PAGE, (start + view.nbytes) // _PAGE * _PAGE
     if stop > first:

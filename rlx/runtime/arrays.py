@@ -57,7 +57,7 @@ class Array(ndarray[Any, Any]):
         return frozen(np.array(self), self.weak_type)  # a donated array may be overwritten
 
     def __dlpack__(self, *, max_version: Any = None, **options: Any) -> Any:
-        """Return the array for another library; older ones cannot be told that it is read-only."""
+        """Return the array for another library; older ones cannot mark it as read-only."""
         knows_flags = max_version is not None and max_version >= (1, 0)
         array = self.view(ndarray) if knows_flags else _writeable_alias(self)
         return array.__dlpack__(max_version=max_version, **options)
@@ -106,11 +106,11 @@ class WeakArray(Array):
 
 
 ARRAY_CLASSES = frozenset({ndarray, Array})
-"""Classes of what compiled code reads where it lies."""
+"""Classes of arrays that compiled code reads in place."""
 
 
 def frozen(array: Plain, weak: bool = False) -> Array:
-    """Return `array`, which nobody else will change, as an immutable one."""
+    """Return `array`, which has no other writer, as an immutable one."""
     cls = WeakArray if weak else Array
     if array.__class__ is cls:
         return array
@@ -120,7 +120,7 @@ def frozen(array: Plain, weak: bool = False) -> Array:
 
 
 def unshared(results: Sequence[Plain], operands: Sequence[Any]) -> list[Plain]:
-    """Return `results`, copied where they lie in memory of an operand that may yet change."""
+    """Return `results`, copied where they share memory with an operand that may yet change."""
     own = [x for x in operands if isinstance(x, ndarray) and not isinstance(x, Array)]
     return [result.copy() if _shares(result, own) else result for result in results]
 

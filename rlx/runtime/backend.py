@@ -57,5 +57,5 @@ class Backend(Loader, Protocol):
         ...
 
     def version(self, target: Target) -> str:
-        """Return what the machine code for `target` depends on beside the module."""
+        """Return what the machine code for `target` depends on besides the module."""
         ...

@@ -1,6 +1,6 @@
 """Locating the BLAS library that generated code calls, and holding it to one thread.
 
-Where libraries lie is found in `blas_files`. All take 32-bit integers. Nothing is loaded before the
+`blas_files` finds the libraries. All take 32-bit integers. Nothing is loaded before the
 first executable that needs it.
 
 Two traps are handled while loading. OpenBLAS does not know every CPU and may choose slow kernels
@@ -39,8 +39,8 @@ class Blas:
     library: SharedLibrary
     prefix: str
     core: str | None
-    told: str = DETECTED
-    """The core type that it was told while it was loaded, if any."""
+    forced: str = DETECTED
+    """The core type that was set while it was loaded, if any."""
 
     def symbol(self, name: str) -> str:
         """Return what this library calls the function `name`, such as `cblas_sgemm`."""

@@ -1,8 +1,8 @@
 """Which of its kernels OpenBLAS should run: those that are fastest where it does not know the CPU.
 
 Its detection falls back to Haswell kernels on AMD CPUs with AVX-512: at half the speed of wider
-ones on Zen 5, and the fastest on Zen 4, whose units are half as wide. It can be told a core type,
-but a build need not hold the one it is told of, and then it chooses again. So each is tried in a
+ones on Zen 5, and the fastest on Zen 4, whose units are half as wide. Its core type can be set,
+but a build need not contain that one, and then it chooses again. So each is tried in a
 process of its own, on a small product, and the fastest is kept in the cache.
 """
 

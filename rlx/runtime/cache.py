@@ -2,7 +2,7 @@
 
 The key is a digest of everything that the content depends on. An entry is written to a private
 file and renamed into place, so that readers see all of it or nothing, however many processes
-write and whenever they are killed. Each entry carries its own digest beside it: a damaged one
+write and whenever they are killed. Each entry has a digest in a file of its own: a damaged one
 is made again. A directory that cannot be written, or that belongs to another user, is not used
 (`cache_place`).
 """
@@ -33,7 +33,7 @@ from rlx.runtime.cache_place import cache_directory as cache_directory
 _DEFAULT_LIMIT = 2 * 1024**3
 _SEAL = ".sha256"
 _ADDED = "added"
-"""A file that is as many blocks long as were stored since the last trim: nobody reads it."""
+"""A file that is as many blocks long as were stored since the last trim; it is never read."""
 _BLOCK = 256
 _SHARE_ADDED = 16
 """Trimming looks at every entry, so it waits until so large a share of the limit was stored."""

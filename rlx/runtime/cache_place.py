@@ -1,4 +1,4 @@
-"""Where a cache may lie, who may write there, and where to go instead.
+"""Choose the directory of the cache: permissions, and the fallback.
 
 A cache holds machine code that will run, so it belongs to this user, who alone may write it. Where
 there is no such directory, work goes on in a temporary one, for this process, and a warning says
@@ -69,7 +69,7 @@ def _refusal(directory: Path, _user: int) -> str:
     try:
         status = directory.stat()
     except OSError:
-        return ""  # there is none yet, or it cannot be reached: whoever writes finds out
+        return ""  # there is none yet, or it cannot be reached: writing will fail
     if not is_ours(directory):
         return "it belongs to another user, and it would hold code that runs"
     if os.name != "posix" or not status.st_mode & _OTHERS_WRITE:
@@ -98,7 +98,7 @@ def sweep(directory: Path) -> None:
 
 
 def give_up(directory: Path, reason: str) -> Path:
-    """Return the directory that stands in for one that cannot be used; warn the first time."""
+    """Return the directory that replaces one that cannot be used; warn the first time."""
     if directory not in _given_up:
         _given_up[directory] = reason
         warnings.warn(

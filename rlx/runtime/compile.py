@@ -156,9 +156,9 @@ def compile_beside(
         )
     room = Arena(max(image.arena_bytes for image in images))
     passing = frozenset[str].intersection(*(frozenset(image.passing) for image in images))
-    behind = max(image.resident_bytes for image in images)
+    last = max(image.resident_bytes for image in images)
     # What one run reads has to stay for all.
-    residents = Residents(room, passing, shared=True, temporaries=behind)
+    residents = Residents(room, passing, shared=True, temporaries=last)
     programs = [
         Executable(each.origin, each.program, each.native, image=each.image, residents=residents)
         for each in made

@@ -131,7 +131,7 @@ _NO_UNLOADING = "-Wl,-z,nodelete"
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A command that compiles C for one target, and the archiver beside it."""
+    """A command that compiles C for one target, and its archiver."""
 
     command: tuple[str, ...]
     archiver: tuple[str, ...]
@@ -292,8 +292,8 @@ def _named(command: tuple[str, ...], level: str) -> Compiler:
             f"the C compiler {command[0]!r} is not on the path",
             remedy="correct cc= or RLX_CC, or leave them out",
         )
-    beside = command[0].removesuffix("gcc") + "ar"
-    archiver = beside if command[0].endswith("gcc") and shutil.which(beside) else "ar"
+    named = command[0].removesuffix("gcc") + "ar"
+    archiver = named if command[0].endswith("gcc") and shutil.which(named) else "ar"
     if not _is_for_here(command):
         return Compiler(command, (archiver,), _level_flags(level), links=level not in _CORES)
     return Compiler(command, (archiver,), _proven(describe(command), level))

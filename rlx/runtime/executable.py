@@ -139,7 +139,7 @@ class Executable(CompiledCode):
             return tuple(copy() for i, copy in enumerate(outputs) if i not in self._replacing)
 
     def state(self, name: str) -> Array:
-        """Return a donated param where it lies, to be read or written between runs."""
+        """Return a donated param in place, to be read or written between runs."""
         if name not in self.donated_params:
             raise InputError(
                 f"{self.signature.name}: no run replaces a param {name!r}",
@@ -321,7 +321,7 @@ class Executable(CompiledCode):
         return "run"
 
     def _tables(self) -> tuple[Pointer, ...]:
-        """Return what that entry takes beside the arena."""
+        """Return the further arguments of that entry."""
         return ()
 
     def _make_job(self, tables: tuple[Pointer, ...], buffers: str, extents: str) -> Job:

@@ -22,7 +22,7 @@ from rlx.runtime.foreign import raised_by
 from rlx.runtime.signature import Array
 
 COMBINED = -(1 << 63)
-"""What stands for several indices, one per axis, of which one is out of range."""
+"""The combined index of several, one per axis, of which one is out of range."""
 
 FAULT_WORDS = (0, 1, 2, *DETAIL_WORDS)
 """The words of the arena's header that hold a record."""

@@ -30,7 +30,7 @@ from rlx.ir.types import TensorType
 
 _FIRST_RAISED = -(2**31)
 _MOST_RAISED = 2**20
-"""Codes from the first on stand for exceptions; a C function has all the others."""
+"""Codes from the first on denote exceptions; a C function has all the others."""
 
 _raised: dict[int, BaseException] = {}
 _numbers = itertools.count()
@@ -81,7 +81,7 @@ def slot_of(symbol: str) -> int | None:
 
 
 def raised_by(code: int, name: str) -> BaseException:
-    """Return what ended a call of the target `name`: an exception, or what a C function told."""
+    """Return what ended a call of the target `name`: an exception, or a C function's status."""
     return _raised.pop(code, None) or failed_call(name, code)
 
 
@@ -99,7 +99,7 @@ def _entry(target: weakref.ref[Target]) -> Callable[..., int]:
 
 
 def _refusal(name: str) -> Callable[..., int]:
-    """Return what stands for a Python callable that cannot know how many arrays it is given."""
+    """Return a wrapper of a Python callable for any number of arrays."""
 
     def refuse(*_: Any) -> int:
         return _keep(

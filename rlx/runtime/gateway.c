@@ -19,14 +19,14 @@
 
 #define MOST_AXES 64 /* of an array, in NumPy 2 */
 
-/* An input or an output: what arrays must be, and where it lies in the arena. */
+/* An input or an output: what arrays must be, and its offset in the arena. */
 typedef struct {
   PyArray_Descr *dtype;
   int rank;
   npy_intp extents[MOST_AXES];
   size_t bytes;
   char *place;
-  int64_t *moved;       /* how far from its place it lies; NULL for what is copied */
+  int64_t *moved;       /* distance from its planned address; NULL for what is copied */
   Py_ssize_t replaced_by; /* of a donated input: the output that overwrites it; else -1 */
   bool replaces;        /* of an output: it overwrites a donated input */
   PyObject *take;       /* of an output elsewhere: gives the address to write to */
@@ -45,7 +45,7 @@ typedef struct {
   PyObject *fault;
   PyObject *copy_donated;
   PyTypeObject *donated_memory;
-  PyTypeObject *array_class; /* what inputs may be beside NumPy's arrays */
+  PyTypeObject *array_class; /* what inputs may be besides NumPy's arrays */
   void *run;
   char *arena;
   int64_t *moves;

@@ -76,7 +76,7 @@ def test_the_kernels_that_run_are_those_for_the_vectors_of_the_core() -> None:
     target = detect_target()
     if not target.has("avx512f") or "OPENBLAS_CORETYPE" in os.environ:
         pytest.skip("only AVX-512 has kernels of half its width, and what the user names holds")
-    library, told = find_blas(target).library.path, find_blas(target).told or DETECTED
+    library, told = find_blas(target).library.path, find_blas(target).forced or DETECTED
     least = 1.2 if gain_of_whole_vectors(target) > 1.5 else 0.9
     measured = []
     for _ in range(8):  # until both were measured at the same load
@@ -91,7 +91,7 @@ def test_the_kernels_that_run_are_those_for_the_vectors_of_the_core() -> None:
 def test_a_small_product_reaches_a_part_of_the_peak_even_beside_other_tests() -> None:
     """Seven tenths alone; two tests that share a core leave each other half."""
     library = find_blas(detect_target()).library.path
-    told = find_blas(detect_target()).told or os.environ.get("OPENBLAS_CORETYPE", DETECTED)
+    told = find_blas(detect_target()).forced or os.environ.get("OPENBLAS_CORETYPE", DETECTED)
     measured = []
     for _ in range(8):
         gflops.cache_clear()
@@ -139,9 +139,9 @@ def test_a_cpu_that_openblas_does_not_know_gets_the_kernels_that_won(
     speeds = {"SKYLAKEX": 2.0, DETECTED: 1.0, "HASWELL": 1.0}
     monkeypatch.setattr(blas_cores, "gflops", lambda _, core: speeds[core])
     amd = replace(detect_target(), vendor="AuthenticAMD", features=AVX512)
-    assert find_blas(amd).told == "SKYLAKEX"
+    assert find_blas(amd).forced == "SKYLAKEX"
     monkeypatch.setenv("OPENBLAS_CORETYPE", "HASWELL")
-    assert find_blas(replace(amd, cpu="another")).told == DETECTED
+    assert find_blas(replace(amd, cpu="another")).forced == DETECTED
 
 
 def test_a_wrong_rlx_blas_is_blamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

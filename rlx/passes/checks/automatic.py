@@ -1,6 +1,6 @@
-"""Checks that nobody wrote: NaN, division by zero, an index out of range.
+"""Automatic checks: NaN, division by zero, an index out of range.
 
-An op whose index is checked is given index 0 in place of one that lies outside, so that the
+An op whose index is checked is given index 0 in place of one out of range, so that the
 program goes on to say so. Where NaN is checked for, a singular matrix gives one.
 """
 
@@ -53,7 +53,7 @@ class DivisionReport(Report):
 
 @dataclass(frozen=True)
 class IndexReport(Report):
-    """An index lies outside of an axis of an array of this shape."""
+    """An index is out of range for an axis of an array of this shape."""
 
     shape: Shape
 
@@ -133,7 +133,7 @@ _BY_INDEX: dict[OpDef, int] = {
     ops.gather: 1, ops.gather_backward: 1, ops.scatter_add: 1, ops.scatter_mul: 1,
     ops.scatter_max: 1, ops.scatter_min: 1,
 }  # fmt: skip
-"""Where the indices stand among the operands of ops that refuse those outside."""
+"""Positions of the indices among the operands of ops that refuse indices out of range."""
 
 
 def _indexed(node: Node) -> tuple[int, int, tuple[int, ...]]:
@@ -170,7 +170,7 @@ def _first(marks: Value, values: Value) -> Value:
 
 
 def _note_starts(node: Node, operands: Sequence[Value], errors: FirstError) -> None:
-    """Note a block that does not lie inside; it is moved there by the op."""
+    """Note a block that is not inside; the op clamps it."""
     whole, starts = operands[0], operands[-1]
     block = node.result.shape if node.op is ops.dynamic_slice else operands[1].shape
     sizes = zip(_static(node, whole.shape), _static(node, block), strict=True)

@@ -1,7 +1,7 @@
 """The first error of a program, while it is made: a number, and what each check tells.
 
 The number is 0 while nothing has failed, and then 1 and the position of the report. What the
-check of a report tells is kept beside it, where loops carry it and branches return it.
+check of a report reports is its payload, which loops carry and branches return.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FirstError:
     graph: Graph
     number: Value
     reports: list[Report] = field(default_factory=list)
-    told: list[tuple[Value, ...]] = field(default_factory=list)
+    payloads: list[tuple[Value, ...]] = field(default_factory=list)
     """For each report, the values that it tells of."""
 
     @classmethod
@@ -40,7 +40,7 @@ class FirstError:
         self.merge(ops.where(failed, one, 0), [report], [tuple(values)])
 
     def merge(
-        self, number: Value, reports: Sequence[Report], told: Sequence[tuple[Value, ...]]
+        self, number: Value, reports: Sequence[Report], payloads: Sequence[tuple[Value, ...]]
     ) -> None:
         """Take in the first error of what comes next, whose reports are numbered from 1."""
         if self.reports:
@@ -49,12 +49,12 @@ class FirstError:
         else:
             self.number = number
         self.reports += reports
-        self.told += told
+        self.payloads += payloads
 
     @property
     def values(self) -> tuple[Value, ...]:
         """The number, and what all checks tell: what a loop carries."""
-        return self.number, *(value for values in self.told for value in values)
+        return self.number, *(value for values in self.payloads for value in values)
 
 
 def by_report(values: Sequence[Value], counts: Sequence[int]) -> list[tuple[Value, ...]]:
@@ -64,7 +64,7 @@ def by_report(values: Sequence[Value], counts: Sequence[int]) -> list[tuple[Valu
 
 
 def carried_on(before: Sequence[Value], after: Sequence[Value]) -> list[Value]:
-    """Return the state behind a step: `before`, where that has an error, else that of the step."""
+    """Return the state after a step: `before`, where that has an error, else that of the step."""
     is_first = ops.eq(before[0], 0)
     pairs = zip(before, after, strict=True)
     return [ops.where(is_first, new, old) for old, new in pairs]

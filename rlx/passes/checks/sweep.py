@@ -41,7 +41,7 @@ class Functionalized:
 
     @property
     def state(self) -> int:
-        """How many outputs stand before the results."""
+        """How many outputs precede the results."""
         return 1 + sum(self.counts)
 
     def inlined(self, errors: FirstError, operands: Sequence[Value]) -> tuple[Value, ...]:
@@ -87,7 +87,7 @@ class _Sweep:
         self._walk(self.graph, self.value_map)
         outputs = [self.value_map[output] for output in self.graph.outputs]
         self.target.set_outputs([*self.errors.values, *outputs])
-        counts = tuple(map(len, self.errors.told))
+        counts = tuple(map(len, self.errors.payloads))
         return Functionalized(self.target, tuple(self.errors.reports), counts)
 
     def _walk(self, graph: Graph, value_map: dict[Value, Value]) -> None:
@@ -170,7 +170,7 @@ class _Sweep:
 
     @_rules(ops.while_loop)
     def while_loop(self, node: Node, operands: list[Value]) -> Sequence[Value]:
-        """Check what the condition does before the loop, and behind every trip."""
+        """Check what the condition does before the loop, and after every trip."""
         body, condition = (
             self._made(node.attribute("body")),
             self._made(node.attribute("condition")),
@@ -204,7 +204,7 @@ class _Sweep:
         branches = [self._made(branch) for branch in node.attribute("branches")]
         reports = [report for branch in branches for report in branch.reports]
         counts = [count for branch in branches for count in branch.counts]
-        told = [x.type for b in branches for x in b.graph.outputs[1 : b.state]]
+        payloads = [x.type for b in branches for x in b.graph.outputs[1 : b.state]]
         made: list[Graph] = []
         before = values = 0
         for branch in branches:
@@ -213,30 +213,30 @@ class _Sweep:
             number, *outputs = graph.inline(branch.graph, inputs)
             shifted = ops.where(ops.eq(number, 0), 0, number + before)
             own = outputs[: branch.state - 1]
-            first = nothing_yet(graph, told[:values])
-            last = nothing_yet(graph, told[values + len(own) :])
+            first = nothing_yet(graph, payloads[:values])
+            last = nothing_yet(graph, payloads[values + len(own) :])
             graph.set_outputs([shifted, *first, *own, *last, *outputs[len(own) :]])
             made.append(graph)
             before, values = before + len(branch.reports), values + len(own)
         attrs = _with(node, branches=tuple(made))
         results = self._appended(node, operands, attrs)
-        split = 1 + len(told)
+        split = 1 + len(payloads)
         self.errors.merge(results[0], reports, by_report(results[1:split], counts))
         return results[split:]
 
     @_rules(ops.checkpoint)
     def checkpoint(self, node: Node, operands: list[Value]) -> Sequence[Value]:
-        """Put what the body's checks say in front: what is kept stays behind."""
+        """Put the results of the body's checks first, and saved values last."""
         body = self._made(node.attribute("body"))
         attrs = _with(node, body=body.graph)
         results = self._appended(node, operands, attrs)
-        told = by_report(results[1 : body.state], body.counts)
-        self.errors.merge(results[0], body.reports, told)
+        payloads = by_report(results[1 : body.state], body.counts)
+        self.errors.merge(results[0], body.reports, payloads)
         return results[body.state :]
 
     @_rules(ops.custom_call)
     def custom_call(self, node: Node, operands: list[Value]) -> Sequence[Value]:
-        """Check the body beside the call, whose rules know nothing of errors.
+        """Check the body apart from the call, whose rules have no errors.
 
         What both compute is merged later.
         """
@@ -255,8 +255,8 @@ class _Stepping:
         self.like = like
         self.reports = [report for part in parts for report in part.reports]
         self.counts = [count for part in parts for count in part.counts]
-        told = [x.type for part in parts for x in part.graph.outputs[1 : part.state]]
-        self.types = [like.outputs[0].type, *told]
+        payloads = [x.type for part in parts for x in part.graph.outputs[1 : part.state]]
+        self.types = [like.outputs[0].type, *payloads]
 
     def _inputs(self, graph: Graph) -> tuple[list[Value], list[Value]]:
         prefix = "error"

@@ -1,4 +1,4 @@
-"""Early scheduling of all-reduces: each stands right behind its operand, to overlap with work."""
+"""Early scheduling of all-reduces: each comes right after its operand, to overlap with work."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def hoist_collectives(graph: Graph) -> Rewritten:
 
 def _hoisted(graph: Graph) -> list[Node]:
     sums = [node for node in graph.nodes if node.op is ops.all_reduce]
-    behind: dict[Node, list[Node]] = {}
+    followers: dict[Node, list[Node]] = {}
     for node in sums:
         last = max((operand.node for operand in node.operands), key=lambda n: n.index)
-        behind.setdefault(last, []).append(node)
+        followers.setdefault(last, []).append(node)
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.op is not ops.all_reduce:
-            _append(node, behind, nodes)
+            _append(node, followers, nodes)
     return nodes
 
 
-def _append(node: Node, behind: dict[Node, list[Node]], nodes: list[Node]) -> None:
+def _append(node: Node, followers: dict[Node, list[Node]], nodes: list[Node]) -> None:
     """Append a node and the sums that wait for it alone."""
     waiting = [node]
     while waiting:
         ready = waiting.pop()
         nodes.append(ready)
-        waiting.extend(reversed(behind.get(ready, ())))
+        waiting.extend(reversed(followers.get(ready, ())))

@@ -23,7 +23,7 @@ def start_collectives(graph: Graph) -> Rewritten:
         %3: f32[m] = matmul %a, %b   ->   %4: f32[m] = matmul %a, %b
         %4: f32[n] = mul %2, 0.5          %5: f32[n] = all_reduce_done %2, %3, %1
 
-    It begins at once. What depends on it moves behind what does not; the ranks run the same
+    It begins at once. What depends on it moves after what does not; the ranks run the same
     graph, so that they begin and wait in the same order.
     """
     moved = _ordered(graph)
@@ -72,7 +72,7 @@ def _is_large(type: TensorType) -> bool:
 
 
 def _ordered(graph: Graph) -> list[Node]:
-    """Move what depends on a large sum behind what does not, and the second sum's readers last.
+    """Move what depends on a large sum after what does not, and the second sum's readers last.
 
     So the second is under way while the readers of the first are computed.
     """
@@ -90,7 +90,7 @@ def _ordered(graph: Graph) -> list[Node]:
 def _has_work(graph: Graph, node: Node, place: dict[Node, int]) -> bool:
     """True if something of size is computed between a sum and its first reader.
 
-    What only nodes behind that reader need, element by element, is computed with them.
+    What only nodes after that reader need, element by element, is computed with them.
     """
     readers = [place[n] for n in graph.nodes if node.result in n.operands]
     end = min(readers, default=len(place))

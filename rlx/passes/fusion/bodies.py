@@ -51,7 +51,7 @@ _ROLES = {
     ("mul", True): "scale",
     ("mul", False): "factor",
 }
-"""What an operand beside an anchor is called, by op and whether it is a broadcast."""
+"""Name of a further operand of an anchor, by op and whether it is a broadcast."""
 
 
 def _operand_name(node: Node, position: int) -> str:
@@ -97,7 +97,7 @@ class _Body:
                     self._declare(outer, self._role(node, position, outer))
 
     def _role(self, node: Node, position: int, outer: Value) -> str:
-        """Return what `outer` is to `node`: beside an anchor a bias, a scale, an addend."""
+        """Return what `outer` is to `node`: for an anchor a bias, a scale, an addend."""
         if self.group.anchor is None or node is self.group.anchor:
             return _operand_name(node, position)
         is_spread = outer.type.elements != node.results[0].type.elements

@@ -12,7 +12,7 @@ Four kinds, in this order, each in topological order:
 Movement, and cheap work that is read through it, belongs to no group: each body that reads it
 holds a copy (`recompute`).
 
-What stands against a claim is an `Obstacle`: `missed` asks the same questions afterwards.
+What prevents a claim is an `Obstacle`: `missed` repeats the same checks afterwards.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Claims:
         for node in nodes:
             self._join_siblings(node)
 
-    # What stands against a claim
+    # What prevents a claim
 
     def after_anchor(self, node: Node, anchor: Node) -> Obstacle | None:
         """Leave a value to the reduction that alone reads it, if its operands stay anyway."""

@@ -39,7 +39,7 @@ def fuse(
         %5: f32[8, 4] = relu %4
 
     Requires decomposed ops. Nothing costly is computed twice, and a value that others read
-    becomes a further result of its fusion. `seen` is told what was not fused.
+    becomes a further result of its fusion. `seen` is called with what was not fused.
     """
     chosen = policy or FusionPolicy()
 

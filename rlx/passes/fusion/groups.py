@@ -2,7 +2,7 @@
 
 A set of nodes is convex if no path leaves it and comes back; only then does contracting it
 leave the graph acyclic. The groups are kept in a topological order. Whether two may merge, and
-how the order changes if they do, is found by looking at what lies between them, from both ends
+how the order changes if they do, is found by looking at what is between them, from both ends
 in turn, until one end sees nothing more (after Pearce and Kelly's dynamic topological sort).
 """
 
@@ -154,7 +154,7 @@ class Group:
         """What the members read through movement."""
         self.rank: tuple[int, ...] = (node.index,)
         """The place in the topological order of groups; what moves to a place extends its rank,
-        which nobody has from then on."""
+        which is not used from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class _Between:
 
     rank: tuple[int, ...]
     is_before: bool
-    """True for what the second needs: it moves before the merged group, else behind it."""
+    """True for what the second needs: it moves before the merged group, else after it."""
     groups: list[Group] = field(default_factory=list)
 
     def place(self, merged: Group) -> None:

@@ -78,7 +78,7 @@ def reshaped_broadcast(operand: Shape, full: Shape, target: Shape) -> Shape | No
 def _between(operand: Shape, full: Shape, target: Shape, kept: int) -> Shape | None:
     """Return the shape of an operand that does not vary along what is merged, or all along it.
 
-    The axes that change lie between equal ones, of which `kept` come last.
+    The axes that change are between equal ones, of which `kept` come last.
     """
     first = _common_prefix(full[: len(full) - kept], target[: len(target) - kept])
     last, end = len(full) - kept, len(target) - kept

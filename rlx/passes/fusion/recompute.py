@@ -22,7 +22,7 @@ _MOST_ONCE = 32
 """Operations that are computed where they are wanted if that is once: bodies stay small."""
 
 _MANY = 100
-"""More readers than this are not told apart."""
+"""More readers than this are not distinguished."""
 
 
 @dataclass(frozen=True, slots=True)

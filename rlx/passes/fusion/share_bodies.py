@@ -23,7 +23,7 @@ from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchang
 
 @graph_pass
 def share_bodies(graph: Graph) -> Rewritten:
-    """Make one body of all that differ only in numbers behind an anchor."""
+    """Make one body of all that differ only in numbers after an anchor."""
     alike: dict[Any, list[Node]] = {}
     for node in graph.nodes:
         if node.op is ops.fused and ops.anchors_of(node.attribute("body")):

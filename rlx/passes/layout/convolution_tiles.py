@@ -24,7 +24,7 @@ FEWEST_LANES = 4
 """Vectors narrower than this gain nothing over plain loops, whose rows are vectors."""
 
 _REGISTERS_BESIDE_TILE = 2
-"""Registers beside the sums and the row of a panel: an element of the input, and one to spare."""
+"""Registers besides the sums and the row of a panel: an element of the input, and one to spare."""
 
 _MOST_VECTORS = 4
 _LATENCY = 4
@@ -50,7 +50,7 @@ def is_bare(node: Node) -> bool:
 
 
 def is_pointwise(node: Node) -> bool:
-    """True if every element of the result meets one element of each channel."""
+    """True if every element of the result reads one element of each channel."""
     return is_bare(node) and set(node.operands[1].shape[2:]) == {1}
 
 

@@ -4,7 +4,7 @@
 
 Products in f32, f64 and complex numbers whose matrices take `LARGE` multiply-adds or more, over
 `FEW_ROWS` or more of `a`; transposes of either operand are absorbed. What follows a product is a
-kernel of ours, behind the call. No product goes to a library by itself: generated ones are as
+kernel of ours, after the call. No product goes to a library by itself: generated ones are as
 fast (`rlx doctor` measures it), and fuse with what follows.
 """
 

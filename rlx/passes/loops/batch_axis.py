@@ -2,7 +2,7 @@
 
 A scan over carries `f32[64, 3]` that treats its 64 rows alike and apart is 64 scans, whether
 it came from `vmap` or was written so. Its kernel then runs them side by side, one per vector
-lane. `find_lanes` finds such an axis and where it lies in every value.
+lane. `find_lanes` finds such an axis and its position in every value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Lanes:
     """`extent` instances, and the axis that tells them apart in each value that has it.
 
     The values of `partial` are sums over all instances: each instance adds up its own share,
-    and the shares meet after the loop. They are read linearly, and end up in carries that
+    and the shares are combined after the loop. They are read linearly, and end up in carries that
     only grow by them: cotangents of what the instances share.
     """
 

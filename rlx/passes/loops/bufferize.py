@@ -90,7 +90,7 @@ def _with_bodies(node: Node, bodies: Sequence[Graph], more_consts: int) -> Attrs
 
 
 def _end_of_consts(node: Node) -> int:
-    """Return the number of inputs of a body behind which further consts go."""
+    """Return the number of inputs of a body after which further consts go."""
     return loop_signature(node).first_row if is_loop(node) else len(node.operands) - 1
 
 
@@ -119,7 +119,7 @@ def _literals(body: Graph) -> list[Literal]:
 
 
 def _lifted(body: Graph, at: int, literals: Sequence[Literal]) -> Graph:
-    """Return `body` with `literals` as inputs behind the first `at` ones."""
+    """Return `body` with `literals` as inputs after the first `at` ones."""
     built = BodyBuilder(body)
     built.keep(body.inputs[:at])
     lifted = {literal: built.add("constant", literal.type) for literal in literals}

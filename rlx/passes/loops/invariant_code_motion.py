@@ -108,7 +108,7 @@ def _crossing(body: Graph, moving: set[Node]) -> list[Value]:
 
 
 def _without(body: Graph, moving: set[Node], crossing: list[Value], at: int) -> Graph:
-    """Return `body` where `crossing` are inputs behind the first `at` ones."""
+    """Return `body` where `crossing` are inputs after the first `at` ones."""
     built = BodyBuilder(body)
     built.keep(body.inputs[:at])
     for value in crossing:

@@ -1,6 +1,6 @@
 """Loop CSE: scans that do the same work over the same operands are merged.
 
-Derivatives bring them: beside the program's own scan there is one that also stores residuals,
+Derivatives bring them: in addition to the program's scan there is one that stores residuals,
 or also pushes tangents.
 """
 
@@ -24,7 +24,7 @@ from rlx.passes.rewrites.common_subexpressions import common_subexpressions, is_
 
 @graph_pass
 def loop_cse(graph: Graph) -> Rewritten:
-    """Let a loop that computes all that another one does stand for both.
+    """Replace a loop by one that computes all of its results.
 
         %c, %y = scan %c0, %xs {(c, x) -> (f(c, x), c * x)}
         %d, %z = scan %c0, %xs {(c, x) -> (f(c, x), sin(c))}
@@ -125,7 +125,7 @@ def _bind(part: Node, whole: Node) -> list[int] | None:
     wanted = loop_signature(part).split(part.operands)
     offered = loop_signature(whole).positions
     carries = list(offered.carries)
-    for operand in wanted.carries:  # each carry stands for one
+    for operand in wanted.carries:  # each carry replaces one
         found = [i for i in carries if whole.operands[i] is operand]
         if not found:
             return None
@@ -174,7 +174,7 @@ def _same_condition(part: Node, whole: Node, binding: list[int]) -> bool:
 
 
 def _merged(graph: Graph, pair: _Pair) -> Rewritten:
-    """Put the merged loop where the first of the two stands, behind what it needs."""
+    """Put the merged loop in place of the first of the two, after its operands."""
     first = min(pair.part.index, pair.whole.index)
     needed = {value.node for value in ancestors(pair.whole.operands)}
     early = [n for n in graph.nodes if n.index < first or n in needed]

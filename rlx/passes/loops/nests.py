@@ -94,7 +94,7 @@ def has_short_products(body: Graph) -> bool:
 def spills_registers(body: Graph, target: Target) -> bool:
     """True if a value has more elements than the target has registers, and a nest can be made.
 
-    Written out, they would lie on the stack, and each operation would be code of its own.
+    Unrolled, they would be on the stack, and each operation would be code of its own.
     """
     values = (result for node in body.nodes for result in node.results)
     largest = max(math.prod(value.type.static_shape) for value in values)

@@ -124,7 +124,7 @@ def _is_plain(value: Value, tables: Tables) -> bool:
 
 
 def _strided(body: Graph, lanes: Lanes) -> int:
-    """Return how many elements of one instance lie in memory away from those of its neighbors."""
+    """Return the distance in elements between one instance and its neighbors."""
     outside = [value for value in (*body.inputs, *body.outputs) if value in lanes.axes]
     apart = [v for v in outside if math.prod(v.type.static_shape[lanes.axes[v] + 1 :]) > 1]
     return sum(math.prod(lanes.local_shape(value)) for value in apart)

@@ -17,7 +17,7 @@ _PASSES = (
     loop_cse,  # first: what is dead in one loop may be live in its twin
     loop_invariant_code_motion,
     loop_dead_code,
-    simplify,  # what left a loop meets what was outside
+    simplify,  # what left a loop simplifies with what was outside
     common_subexpressions,
 )
 

@@ -1,7 +1,7 @@
 """Arrays that a body in registers leaves in memory and indexes at run time, updated in place.
 
 Elements at positions known only at run time cannot be in registers. A table is an input of a
-loop's body whose elements are read one by one where they lie, and, if it is a carry, replaced or
+loop's body whose elements are read one by one in place, and, if it is a carry, replaced or
 added to there: `x.at[i].set(v)` is one store. Whatever the body does to a table makes a new
 version of it, in the same memory; so nothing may read an older one afterwards.
 """
@@ -128,7 +128,7 @@ class _Search:
         return True
 
     def _leaves(self, place: int) -> bool:
-        """True if an output can be stored behind everything else."""
+        """True if an output can be stored after everything else."""
         output = self.graph.outputs[place]
         if output in self.additions or output in self.counts:
             return False

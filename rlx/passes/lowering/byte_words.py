@@ -2,14 +2,14 @@
 
     %4: i32[M, N] = matmul (cast %x - zero) (cast %w)
         ->  %5: u8[M, K] = %x moved to 0..255, which x86 wants: in the kernel that computes %x
-            %6: u32[M, K / 4] = bytes_as_words %5: where they lie
+            %6: u32[M, K / 4] = bytes_as_words %5: in place
             %7: i32[K / 4, N] = pack_bytes %w, neighbors of K, in panels: once, in setup
             %8: i32[M, N] = matmul_bytes %6, %7 lowering = tile(...)
             %9: i32[M, N] = %8 - (zero + 128) * columns of %w summed: once, in setup
 
-Bytes of a row are words as they lie, so that whatever kernel rounds them (a norm, an activation
-behind a product) stores what the product reads, and products of one input share it. Where rows are
-no whole words, or bytes come from outside, they are packed, and a word holds elements that lie a
+Bytes of a row are words as stored, so that whatever kernel rounds them (a norm, an activation
+after a product) stores what the product reads, and products of one input share it. Where rows are
+no whole words, or bytes come from outside, they are packed, and a word holds elements that are a
 quarter of the contracted axis apart, which takes no shuffling: words are made of whole vectors.
 What computes the bytes stores them as bytes: a network of integers stays in eight bits between its
 layers. Convolutions have words of four channels, of an input that is padded with its zero point
@@ -47,7 +47,7 @@ _RANGES = {DType.I8: (-SIGN, SIGN), DType.U8: (0, 2 * SIGN)}
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Bytes, and what is taken off each for the integer that it stands for."""
+    """Quantized values and their zero point."""
 
     bytes: Value
     zero: int
@@ -143,8 +143,8 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     if x.zero not in range(*_RANGES[x.bytes.dtype]) and not is_bare(node):
         return None
     few = upper(product(node.result.shape[2:])) < 2 * target.lanes(BYTES)
-    meet = _sums_of_windows if few or not is_pointwise(node) else _products_of_pixels
-    total = meet(node, x, w, target)
+    multiply = _sums_of_windows if few or not is_pointwise(node) else _products_of_pixels
+    total = multiply(node, x, w, target)
     zero = x.zero_among(signed=not target.dots_unsigned_bytes)
     if total is None or not zero:
         return total
@@ -174,7 +174,7 @@ def _sums_of_windows(node: Node, x: Codes, w: Codes, target: Target) -> Value | 
 def _products_of_pixels(node: Node, x: Codes, w: Codes, target: Target) -> Value:
     """Return a convolution of single taps: weights, as words, by the pixels of every image.
 
-    Lanes lie along the pixels, as they do in memory, so that whole vectors are stored.
+    Lanes are along the pixels, as they do in memory, so that whole vectors are stored.
     """
     pixels = every_window(x.bytes, sliding_of(node))
     words = ops.pack_bytes(pixels, axis=1, signed=not target.dots_unsigned_bytes)
@@ -190,7 +190,7 @@ def _products_of_pixels(node: Node, x: Codes, w: Codes, target: Target) -> Value
 
 
 def product_of_codes(node: Node) -> Value | None:
-    """Return `node`, a matmul of i32, over the codes as they lie; None for other operands.
+    """Return `node`, a matmul of i32, over the codes as stored; None for other operands.
 
     Weights stay bytes where they are: in flash, on a microcontroller.
     """
@@ -204,7 +204,7 @@ def product_of_codes(node: Node) -> Value | None:
 
 
 def convolution_of_codes(node: Node) -> Value | None:
-    """Return `node`, a convolution of i32, by weights as they lie; None for other operands."""
+    """Return `node`, a convolution of i32, by weights as stored; None for other operands."""
     x, w = node.operands[0], codes_of(node.operands[1])
     if w is None or w.zero:
         return None

@@ -51,7 +51,7 @@ class Range(NamedTuple):
 
 
 def exact_products(target: Target) -> GraphPass:
-    """Return the pass; without vectors of floats, products read their codes as they lie.
+    """Return the pass; without vectors of floats, products read their codes as stored.
 
     %2: i32[M, N] = matmul %0, %1  ->  %4: f32[M, N] = matmul (cast %0) (cast %1)
                                        %5: i32[M, N] = cast %4

@@ -30,7 +30,7 @@ def _stop_gradient(node: Node) -> Value:
 @rewrite(ops.check)
 def _check(node: Node) -> None:
     raise GraphError(
-        "check: compiled code does not raise what a check says, which nobody made a result",
+        "check: compiled code does not raise a check's error unless it is a result (checkify)",
         source=node.source,
         remedy="compile rlx.jax.experimental.checkify.checkify(f), and throw its error outside",
     )

@@ -11,7 +11,7 @@ from rlx.passes.rewrite import Rewritten, graph_pass, rebuild, unchanged
 
 @graph_pass
 def order_updates(graph: Graph) -> Rewritten:
-    """Move what replaces a leaf behind the last reader of the leaf, unless that depends on it.
+    """Move what replaces a leaf after the last reader of the leaf, unless that depends on it.
 
     So it is for each of several updates in turn, and the readers of what the one before made.
 

@@ -1,4 +1,4 @@
-"""Quantized products: those of dequantized integers become integer products, scaled behind.
+"""Quantized products: those of dequantized integers become integer products, scaled afterwards.
 
     %2: f32[M, N] = matmul (cast %q * s) (cast %w * t)
         ->  %3: i32[M, N] = matmul %q %w

@@ -1,3 +1,3 @@
-"""Where values lie: liveness, placement, the plan and its text."""
+"""Memory planning: liveness, placement, the plan and its text."""
 
 from rlx.passes.memory import report as report

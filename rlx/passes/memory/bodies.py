@@ -1,9 +1,9 @@
 """Memory effects of loops and branches: what their bodies read and write outside of them.
 
-The inputs of a body are its node's operands, the carries of a loop lie in the node's results,
+The inputs of a body are its node's operands, the carries of a loop are in the node's results,
 and the rows that a scan stacks are written in place. Such values have no bytes in the body's
 block: the plan gives them offsets from `OUTSIDE` up, which lowering replaces by where they
-really lie.
+really are.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import loop_signature, stacked
 
 OUTSIDE = 1 << 48
-"""Offsets from here on stand for memory outside of the body's block."""
+"""Offsets from here on denote memory outside of the body's block."""
 
 
 def outside_values(node: Node, body: Graph) -> tuple[Value, ...]:
-    """Return the values of `body`, one of the bodies of `node`, that lie outside of it."""
+    """Return the values of `body`, one of the bodies of `node`, that are outside of it."""
     if node.op is ops.scan:
         return (*body.inputs, *stacked(node, body.outputs))
     if node.op is ops.while_loop:

@@ -39,7 +39,7 @@ def _faults(plan: MemoryPlan, alignment: int, setup: set[Node]) -> list[str]:
 
 
 class _NoViewError(Exception):
-    """A value that is planned to lie within its operand, and cannot."""
+    """A value that is planned within its operand, and cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Span:
     begin: int
     end: int
 
-    def meets(self, other: _Span) -> bool:
+    def overlaps(self, other: _Span) -> bool:
         return max(self.begin, other.begin) < min(self.end, other.end)
 
 
@@ -83,7 +83,7 @@ class _Simulation:
                 slot = self.plan.slots[value]
                 beyond = slot.offset + slot.size > self.plan.arena_bytes
                 if (beyond and slot.offset < OUTSIDE) or slot.offset < self.plan.header_bytes:
-                    self._fault(f"{value.label} lies outside the arena")
+                    self._fault(f"{value.label} is outside of the arena")
                 if slot.size != value.type.bytes:
                     self._fault(f"{value.label} has {slot.size} bytes, not {value.type.bytes}")
                 if slot.root is None and slot.offset % self.alignment:
@@ -101,10 +101,10 @@ class _Simulation:
         written = [self._span(self.plan.slots[result]) for result in node.results]
         for position, operand in enumerate(node.operands):
             for index, span in enumerate(written):
-                if span.meets(self._span(self.plan.slots[operand])):
+                if span.overlaps(self._span(self.plan.slots[operand])):
                     self._check_in_place(node, position, index)
         for index, span in enumerate(written):
-            if any(span.meets(other) for other in written[:index]):
+            if any(span.overlaps(other) for other in written[:index]):
                 self._fault(f"results of {node.results[0].label} overlap")
         for result in node.results:
             self._write(result)
@@ -143,8 +143,8 @@ class _Simulation:
             spans += [self._span(s) for s in inside if s.size]
         touched = [self._span(self.plan.slots[v]) for v in (*node.operands, *node.results)]
         for span in spans:
-            if any(span.meets(other) for other in touched):
-                self._fault(f"scratch of {node.results[0].label} meets what it works on")
+            if any(span.overlaps(other) for other in touched):
+                self._fault(f"scratch of {node.results[0].label} overlaps its operands")
             self._clobber(span)
 
     def _finish_run(self, graph: Graph) -> None:
@@ -164,7 +164,7 @@ class _Simulation:
         self.held[value] = span
 
     def _clobber(self, span: _Span) -> None:
-        for value in [value for value, held in self.held.items() if held.meets(span)]:
+        for value in [value for value, held in self.held.items() if held.overlaps(span)]:
             del self.held[value]
 
     def _require(self, value: Value, why: str) -> None:

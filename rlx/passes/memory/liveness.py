@@ -37,7 +37,7 @@ class Range:
 
 @dataclass(slots=True)
 class Liveness:
-    """The ranges of a graph and what lies in them; the planner gives each range an offset."""
+    """The ranges of a graph and their values; the planner gives each range an offset."""
 
     graph: Graph
     order: list[Node]
@@ -45,7 +45,7 @@ class Liveness:
     ranges: dict[Value, Range]
     """By owner."""
     holder: dict[Value, Value]
-    """For every value that is no view, the owner of the range it lies in."""
+    """For every value that is no view, the owner of its range."""
     in_place: dict[Node, tuple[tuple[int, int], ...]]
     last_read: dict[Value, int]
     """For every value that is no view, the last step that reads it or a view of it."""
@@ -90,7 +90,7 @@ class _Analysis:
         donations = DonationCheck(self.graph)
         for name, position in self.graph.donations.items():
             donations.require(self.graph.leaf(name), self.graph.outputs[position])
-        # Leaves first: one may be replaced by an output that stands before it.
+        # Leaves first: one may be replaced by an earlier output.
         for node in sorted(self.order, key=lambda node: not is_leaf(node)):
             if view_of(node) is None:
                 self._place_results(node)
@@ -129,7 +129,7 @@ class _Analysis:
                     yield position, result.index
 
     def _donate(self, result: Value) -> None:
-        """Put `result` where the leaf that it replaces lies."""
+        """Give `result` the range of the leaf that it replaces."""
         self._move_in(result, self.ranges[self.donated[result]])
 
     def _overwritten(self, node: Node, result: Value, taken: list[Range]) -> Range | None:
@@ -199,7 +199,7 @@ def overwritable(node: Node, result: Value) -> list[int]:
     Both have one type, for C lets the compiler assume that a float and an int never overlap.
     Elementwise nodes and regions read each element of such an operand before they write
     the result's at the same index; other ops with IN_PLACE promise that for operand 0. The last
-    value of a carry may lie where its first one did. An
+    value of a carry may share the range of its first one. An
     operand that shares memory with another one, other than as the same value, is left alone.
     """
     if node.op is ops.fused:
@@ -219,7 +219,7 @@ def _first_carry(node: Node, result: Value) -> list[int]:
     """Return where the first value of the carry that `result` is the last of is given.
 
     A loop in one kernel reads small values again after it has stored results: only what is too
-    large for registers is changed where it lies.
+    large for registers is changed in place.
     """
     if result.index >= loop_signature(node).num_carries:
         return []
@@ -316,7 +316,7 @@ def _followed(value: Value, came_from: Mapping[Value, Value | None]) -> Iterator
 
 
 class DonationCheck:
-    """Which donated outputs can be computed where the leaf lies that they replace."""
+    """Which donated outputs can be computed in the memory of the leaf that they replace."""
 
     def __init__(self, graph: Graph) -> None:
         order = execution_order(graph)

@@ -85,10 +85,10 @@ def _place_in_order(buffers: Sequence[Buffer], order: Sequence[int], choose: _Ch
     sizes = np.array([buffers[index].size for index in order], np.int64)
     offsets = np.zeros(len(order), np.int64)
     for i in range(len(order)):
-        meets = (births[:i] <= deaths[i]) & (deaths[:i] >= births[i]) & (sizes[:i] > 0)
-        starts = offsets[:i][meets]
+        overlaps = (births[:i] <= deaths[i]) & (deaths[:i] >= births[i]) & (sizes[:i] > 0)
+        starts = offsets[:i][overlaps]
         by_start = np.argsort(starts, kind="stable")
-        ends = (starts + sizes[:i][meets])[by_start]
+        ends = (starts + sizes[:i][overlaps])[by_start]
         offsets[i] = choose(starts[by_start], ends, int(sizes[i]))
     by_index = np.zeros(len(order), np.int64)
     by_index[np.array(order, np.int64)] = offsets

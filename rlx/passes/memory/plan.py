@@ -11,7 +11,7 @@ from rlx.ir.graph import Graph, Node, Value
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The bytes of one value. A view's slot lies inside its root's.
+    """The bytes of one value. A view's slot is inside of its root's.
 
     `birth` and `death` are the first and last step (inclusive) at which the bytes must hold
     this value or what is made of it: positions in `MemoryPlan.order`. A view extends its
@@ -36,7 +36,7 @@ class MemoryPlan:
     up to `resident_bytes`; then inputs, outputs and temporaries up to `arena_bytes`.
 
     Inputs keep their bytes for the whole run, unless donated: a caller may run again without
-    feeding them again. Outputs keep theirs until the next run. A donated output lies where
+    feeding them again. Outputs keep theirs until the next run. A donated output is where
     its leaf does.
     """
 

@@ -69,7 +69,7 @@ class _Regions:
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A sub-graph's two regions and where they lie in those around it."""
+    """A sub-graph's two regions and their offsets in the enclosing ones."""
 
     regions: _Regions
     resident_base: int
@@ -183,7 +183,7 @@ def _at(
 
 
 def _slot(regions: _Regions, value: Value, resident_base: int, block_base: int) -> Slot:
-    """Return where `value` lies and for how long: a view lives as long as what is read of it."""
+    """Return the offset and lifetime of `value`: a view lives as long as its readers."""
     liveness = regions.liveness
     root, shift = root_of(value)
     held = liveness.ranges[liveness.holder[root]]

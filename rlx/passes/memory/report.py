@@ -11,10 +11,10 @@ from rlx.passes.rewrite import is_leaf
 
 
 def format_plan(plan: MemoryPlan) -> str:
-    """Return the plan: totals beside the lower bound, then one row per slot by offset.
+    """Return the plan: totals and the lower bound, then one row per slot by offset.
 
-    Columns are tab-separated: offset, size, first and last step, what lies there. A body has
-    rows of its own; `outside` of it lie its operands and what it computes in their place.
+    Columns are tab-separated: offset, size, first and last step, value. A body has
+    rows of its own; `outside` of it are its operands and what it computes in their place.
     """
     ratio = plan.arena_bytes / plan.live_bytes if plan.live_bytes else 1.0
     unshared = sum(slot.size for slot in plan.slots.values() if slot.root is None)

@@ -89,10 +89,10 @@ def _folded(norm: Node, fixed: set[Node], reads: Counter[Value]) -> _Folded | No
 
 def _is_per_channel(bias: Value, value: Value, axis: int) -> bool:
     """True if `bias` holds one number per channel, along `axis` of `value`."""
-    behind = value.rank - 1 - axis
+    trailing = value.rank - 1 - axis
     shape = (1,) * (value.rank - bias.rank) + bias.shape
     along = shape[axis] == value.shape[axis] == product(shape)
-    return along and bias.rank > behind
+    return along and bias.rank > trailing
 
 
 def _combined(norm: Node, folded: _Folded, value_map: dict[Value, Value]) -> Value:

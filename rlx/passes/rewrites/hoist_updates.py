@@ -1,7 +1,7 @@
 """Hoisting of updates out of choices: what a choice writes into an array, not the array, is chosen.
 
 `cond(p, lambda x: x.at[i].set(v), lambda x: x, x)` in a loop would copy `x` at every step: each
-branch has its array to itself. Blocks and places are small, and the one update behind the choice
+branch has its array to itself. Blocks and places are small, and the one update after the choice
 is a store in place.
 """
 
@@ -26,7 +26,7 @@ _SMALL = 4
 
 @graph_pass
 def hoist_updates(graph: Graph) -> Rewritten:
-    """Write blocks behind a choice whose branches write them, or none, into one array.
+    """Rewrite select(c, update(x, i, v), x) to update(x, i, select(c, v, x[i])).
 
     %1 = switch %c, %x, %v {x, v -> x          %1, %2 = switch %c, %x, %v {
         | dynamic_update_slice x, v, [0]}         x, v -> dynamic_slice x, [0]; [0] | v; [0]}

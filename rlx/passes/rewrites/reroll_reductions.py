@@ -234,7 +234,7 @@ class _Body:
     known: dict[tuple[Value, ...], Value] = field(default_factory=dict)
 
     def of(self, values: tuple[Value, ...], depth: int) -> Value:
-        """Return the value of the body that stands for `values`, one of each term."""
+        """Return the value of the body that replaces `values`, one of each term."""
         if values not in self.known:
             self.known[values] = self._made(values, depth)
         return self.known[values]

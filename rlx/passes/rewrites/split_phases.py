@@ -1,7 +1,7 @@
 """Phase decomposition of transposed convolutions: one dense convolution per phase of the result.
 
-Between the elements of a spread input lie zeros: gradients by the input, and transposed
-convolutions, would spend most of their products on them. Results that are a spread apart meet
+Between the elements of a dilated input are zeros: gradients by the input, and transposed
+convolutions, would spend most of their products on them. Results that are a dilation apart read
 the same taps, those that fall on elements, and nothing else:
 
     y[s * q + r] = sum over taps t with (r + t * dilation - low) divisible by s of
@@ -103,7 +103,7 @@ def _part(x: Value, w: Value, phases: tuple[_Phase, ...], rows: Numbers, groups:
 
 
 def _laid_between(parts: list[Value], steps: Numbers, positions: Numbers) -> Value:
-    """Return the phases' results, each a step behind the one before, cut to `positions`."""
+    """Return the phases' results, each a step after the one before, cut to `positions`."""
     images, channels, *rows = parts[0].shape
     axes = len(rows)
     stacked = ops.concat(

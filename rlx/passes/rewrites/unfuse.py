@@ -1,4 +1,4 @@
-"""Unfusion: fused and lowered ops are replaced by the ops that they stand for, for transforms."""
+"""Unfusion: fused and lowered ops are replaced by their formulas, for transforms."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""In-place updates: `x + pad(block)` updates one block of `x`, where it lies if possible.
+"""In-place updates: `x + pad(block)` updates one block of `x`, in place if possible.
 
 Derivatives of what reads one element, row or block bring such sums, and so does
 `x.at[i].add(v)`. As a sum they take passes over the whole array; as `dynamic_update_slice` they
-are one store where the array may be overwritten. Elements beside the block stay as they are: a
+are one store where the array may be overwritten. Elements outside of the block stay as they are: a
 -0.0, too, to which the sum would add 0.0.
 """
 

@@ -97,7 +97,7 @@ def lifted(x: MaybeBatched, size: Extent) -> MaybeBatched:
 
 
 def align(x: Value, rank: int) -> Value:
-    """Give batched `x` an example of `rank`, with axes of extent 1 behind the batch axis."""
+    """Give batched `x` an example of `rank`, with axes of extent 1 after the batch axis."""
     return reshape_to(x, (x.shape[0], *(1,) * (rank + 1 - x.rank), *x.shape[1:]))
 
 

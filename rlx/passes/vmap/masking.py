@@ -1,7 +1,7 @@
 """Masked execution of batched loops: finished examples take steps whose results are discarded.
 
 All examples go every way that any of them goes. What one would not have computed alone may have
-no value: an index may lie outside, a matrix be singular. Such an example borrows the operands of
+no value: an index may be out of range, a matrix singular. Such an example borrows the operands of
 one that goes that way, so that the step succeeds and its result, and its derivative, can be
 thrown away.
 """

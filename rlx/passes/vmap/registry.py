@@ -125,7 +125,7 @@ def unrolled(*definitions: OpDef, because: str) -> None:
 
 
 def shifted(axis: int, rank: int) -> int:
-    """Return the place, behind the batch axis, of an axis of an example of `rank`."""
+    """Return the position, after the batch axis, of an axis of an example of `rank`."""
     return normalize_axis(axis, rank) + 1
 
 

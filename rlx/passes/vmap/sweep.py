@@ -149,7 +149,7 @@ def _through_formula(node: Node, at: Batching, operands: list[Value]) -> list[Ma
 
 @functools.lru_cache(maxsize=256)
 def _formula(definition: OpDef, attrs: Attrs, operands: tuple[TensorType, ...]) -> Graph:
-    """Return an op's formula as a graph, which nobody may grow."""
+    """Return an op's formula as a graph, which must not grow."""
     graph = Graph(definition.name)
     inputs = [graph.input(f"x{i}", type.shape, type.dtype) for i, type in enumerate(operands)]
     assert definition.decompose is not None  # callers ask for ops that have one

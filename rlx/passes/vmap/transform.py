@@ -3,7 +3,7 @@
 g = vmap(graph, [0, None], size=32)      # input 0 gains axis 0, input 1 is shared
 g = vmap(graph, {"x": 1}, 1, size=32)    # by name; the outputs carry the batch at axis 1
 
-Inside, a batch axis always leads; only where inputs come in and outputs go out may it lie
+Inside, a batch axis always leads; only at inputs and outputs may it be
 elsewhere. Params and constants are shared.
 """
 
@@ -41,7 +41,7 @@ def vmap(
 ) -> Graph:
     """Return `<name>_vmap`, which does what `graph` does for each of `size` examples.
 
-    `in_axes` says, per input in declaration order or by name, where the batch axis lies in
+    `in_axes` says, per input in declaration order or by name, the position of the batch axis in
     its new shape; None (or a name left out) is an input shared by all examples. `out_axes` says the
     same of the outputs: one that does not depend on the batch is repeated, or with None stays
     as it is. `axis_name` is what collectives in the graph call the batch axis.

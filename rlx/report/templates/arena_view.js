@@ -160,7 +160,7 @@ function arenaLegend(root) {
     item.append(color, kind === "setup" ? "made by setup" : kind);
     root.append(item);
   }
-  for (const [kind, words] of [["view", "view of what lies below"],
+  for (const [kind, words] of [["view", "view of what is below"],
     ["in-place", "written in place of its operand"]]) {
     const item = document.createElement("span");
     const box = document.createElement("i");

@@ -36,9 +36,9 @@ def _exchanging(definition: OpDef) -> Callable[[Callable[..., Batched]], Callabl
             lifted = x if at.batched[0] else at.lift(x)
             if _is_over_batch(at, communicator, **attributes):
                 return over_batch(at, lifted, **attributes)
-            behind = min(1, lifted.rank - 1)  # the exchanged axis stays the leading one
-            moved = definition(batch_to(lifted, behind), *communicator, **attributes)
-            result: Value = batch_to_front(moved, behind)
+            after = min(1, lifted.rank - 1)  # the exchanged axis stays the leading one
+            moved = definition(batch_to(lifted, after), *communicator, **attributes)
+            result: Value = batch_to_front(moved, after)
             return result
 
         batch.register(definition, rule)

@@ -34,8 +34,8 @@ def check_batch(at: Batching, failed: Value, *values: Value, report: int) -> Bat
     numbers = at.graph.iota(type=TensorType(DType.I64, (at.size,)))
     last = ops.reduce_max(ops.where(failing, numbers, -1), axes=(0,))
     place = ops.maximum(last, 0)
-    told = [
+    payload = [
         ops.gather(value, place, axis=0) if batched else value
         for value, batched in zip(values, at.batched[1:], strict=True)
     ]
-    return MaybeBatched(ops.check(ops.ge(last, 0), *told, report=report), batched=False)
+    return MaybeBatched(ops.check(ops.ge(last, 0), *payload, report=report), batched=False)

@@ -43,7 +43,7 @@ unrolled(
     ops.radix_counts,
     ops.radix_move,
     ops.sorted_values,
-    because="only passes behind vmap make it, of a single row",
+    because="only passes after vmap make it, of a single row",
 )
 
 
@@ -105,7 +105,7 @@ def dynamic_slice_batch(at: Batching, x: Value, starts: Value, *, sizes: Shape) 
 
 @batch(ops.dynamic_update_slice)
 def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Value) -> Batched:
-    """With a start per example, large examples are updated in turn, each where it lies.
+    """With a start per example, large examples are updated in turn, each in place.
 
     In small ones each element chooses between `x` and its place in `update`.
     """

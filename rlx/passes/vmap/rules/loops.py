@@ -98,7 +98,7 @@ def _while_any(
 
     Carried are for each example the values before its last trip and after it, its trips, and
     whether it goes on. The body is never given what no condition has held for: it may have no
-    value there, nor a derivative. An example without a trip goes along with one that has some.
+    value there, nor a derivative. An example without a trip is masked in the trips of others.
     """
     count, consts, every = len(given.carries), given.consts, (True,) * len(given.carries)
     flags = (*every, *batched.consts)

@@ -1,4 +1,4 @@
-"""Losses: classes lie on the last axis, and any axes before it are examples."""
+"""Losses: classes are on the last axis, and any axes before it are examples."""
 
 from __future__ import annotations
 

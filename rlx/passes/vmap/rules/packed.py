@@ -1,4 +1,4 @@
-"""Packed weights: shared by all examples, they meet their rows as one product."""
+"""Packed weights: shared by all examples, they multiply their rows as one product."""
 
 from __future__ import annotations
 

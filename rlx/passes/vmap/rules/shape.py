@@ -1,4 +1,4 @@
-"""Ops that move elements: the batch axis goes along untouched."""
+"""Ops that move elements: the batch axis is left as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Fourier transform has the axis that it is told."""
+"""The Fourier transform has its axis as an attribute."""
 
 from __future__ import annotations
 

@@ -61,19 +61,19 @@ def solve_backward_batch(
 
 
 def _as_columns(b: Value, *, vector: bool = False) -> Value:
-    """Move the batch axis behind all others, merged with the columns that are there.
+    """Move the batch axis after all others, merged with the columns that are there.
 
     Vectors `[B, ..., n]` become `[..., n, B]`, matrices `[B, ..., n, k]` `[..., n, k * B]`.
     """
-    behind = batch_to(b, b.rank - 1)
+    last = batch_to(b, b.rank - 1)
     if vector:
-        return behind
-    return reshape_to(behind, (*behind.shape[:-2], behind.shape[-2] * behind.shape[-1]))
+        return last
+    return reshape_to(last, (*last.shape[:-2], last.shape[-2] * last.shape[-1]))
 
 
 def _from_columns(x: Value, b: Value, *, vector: bool = False) -> Value:
-    behind = x if vector else reshape_to(x, (*b.shape[1:], b.shape[0]))
-    return batch_to_front(behind, b.rank - 1)
+    last = x if vector else reshape_to(x, (*b.shape[1:], b.shape[0]))
+    return batch_to_front(last, b.rank - 1)
 
 
 def _as_rows(b: Value) -> Value:
