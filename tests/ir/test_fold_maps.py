@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.ir.fold_maps import fold_map, folds
+from rlx.ir.fold_maps import contraction_map, contractions, fold_map, folds
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OPS, Trait
 from rlx.ir.reference import evaluate
@@ -31,20 +31,30 @@ FOLDS: dict[str, Callable[[list[float]], float]] = {
 
 def by_map(node: Node, arrays: list[Array], binding: dict[str, int]) -> Array:
     """Compute a fold term by term, from its map alone."""
-    found = fold_map(node)
+    found = fold_map(node) or contraction_map(node)
     assert found is not None
     shape, folded = (
-        tuple(extent_at(extent, binding) for extent in each)
-        for each in (node.result.shape, found.folded)
+        tuple(extent_at(extent, binding) for extent in each) for each in (found.outer, found.folded)
     )
+    spacing = [found.spacing or (1,) * arrays[0].ndim, *((1,) * x.ndim for x in arrays[1:])]
     result = np.empty(shape)
     for at in np.ndindex(shape):
         terms = []
         for inner in np.ndindex(folded):
             places = [located(position, (*at, *inner), binding) for position in found.positions]
-            terms.append(float(np.prod([x[p] for x, p in zip(arrays, places, strict=True)])))
+            factors = map(element, arrays, places, spacing)
+            terms.append(float(np.prod(list(factors))))
         result[at] = FOLDS.get(node.op.name, sum)(terms)
-    return result
+    return result.reshape([extent_at(extent, binding) for extent in node.result.shape])
+
+
+def element(x: Array, place: tuple[int, ...], spacing: tuple[int, ...]) -> float:
+    """Return the element at a place, or the zero between and around elements."""
+    if any(at % step for at, step in zip(place, spacing, strict=True)):
+        return 0.0
+    at = tuple(at // step for at, step in zip(place, spacing, strict=True))
+    inside = all(0 <= i < extent for i, extent in zip(at, x.shape, strict=True))
+    return float(x[at]) if inside else 0.0
 
 
 def check(graph: Graph, value: Value, binding: dict[str, int] | None = None) -> None:
@@ -106,6 +116,36 @@ def test_dot_general_pairs_axes_in_any_order(data: st.DataObject) -> None:
     check(g, value)
 
 
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_windows_are_read_between_their_padding(data: st.DataObject) -> None:
+    axes, groups = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
+    last = data.draw(st.booleans())
+    images, each, outputs = (data.draw(st.integers(1, 2)) for _ in range(3))
+    taps = tuple(data.draw(st.integers(1, 2)) for _ in range(axes))
+    spatial = tuple(data.draw(st.integers(3, 4)) for _ in range(axes))
+    attributes = {
+        name: tuple(data.draw(st.integers(1, 2)) for _ in range(axes))
+        for name in ("stride", "dilation", "input_dilation")
+    }
+    pads = tuple((data.draw(st.integers(-1, 1)), data.draw(st.integers(1, 2))) for _ in taps)
+    g = Graph("g")
+    channels, outputs = each * groups, outputs * groups
+    x = g.input("x", (images, *spatial, channels) if last else (images, channels, *spatial))
+    w = g.input("w", (*taps, each, outputs) if last else (outputs, each, *taps))
+    convolve = g.conv_channels_last if last else g.conv
+    check(g, convolve(x, w, padding=pads, groups=groups, **attributes))
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_either_operand_of_a_product_may_be_transposed(left: bool, right: bool) -> None:
+    g = Graph("g")
+    a = g.input("a", (2, 4, 3) if left else (2, 3, 4))
+    b = g.input("b", (2, 5, 4) if right else (2, 4, 5))
+    check(g, g.matmul_transposed(a, b, left=left, right=right))
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_symbolic_extents_are_those_of_the_call(size: int) -> None:
     n = Dim("n", max=4)
@@ -120,4 +160,4 @@ def test_only_folds_have_a_map() -> None:
     x = g.input("x", (3, 3))
     assert fold_map(g.exp(x).node) is None
     assert fold_map(g.cumsum(x, axis=0).node) is None
-    assert all(OPS[name].has(Trait.CONTRACTION) for name in folds)
+    assert all(OPS[name].has(Trait.CONTRACTION) for name in (*folds, *contractions))

@@ -24,12 +24,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, dot_bf16, dot_bytes, fma, index, maximum, minimum
+from rlx.codegen.loops.expr import E, const, dot_bf16, dot_bytes, fma
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
-from rlx.ir.shape import Extent
+from rlx.ir.fold_maps import Combine
 
 RowElement: TypeAlias = Callable[[E], E]
 """Row -> the scalar that meets all columns in this step."""
@@ -90,9 +89,20 @@ class RegisterTile:
         with self._each_row() as i, self._each_vector() as j:
             self._set(i, j, read(i, j))
 
-    def accumulate(self, left: RowElement, right: Vector, *, name: str = "x") -> None:
-        """Add the products of `left`, named once per row, and `right`: one step."""
-        with self._each_row() as i:
+    def accumulate(
+        self,
+        left: RowElement,
+        right: Vector,
+        *,
+        name: str = "x",
+        rows: tuple[int, int] | None = None,
+    ) -> None:
+        """Add the products of `left`, named once per row, and `right`: one step.
+
+        With `rows` to those from one up to another only.
+        """
+        first, stop = rows or (0, self.rows)
+        with self.k.loop(self.row, stop, start=first, kind=LoopKind.UNROLL) as i:
             x = self.k.let(name, left(i))
             with self._each_vector() as j:
                 self._set(i, j, self.add(x, right(j), self._sums(i, j)))
@@ -140,30 +150,14 @@ def multiply_add(x: E, y: E, total: E) -> E:
     return fma(wide_x, wide_y, total) if prim.is_float else wide_x * wide_y + total
 
 
-@dataclass(frozen=True, slots=True)
-class TileSpan:
-    """Where a tile lies along one axis, and which of its positions it stores."""
-
-    start: E
-    first: E
-    """The first position that no neighbour has stored already."""
-    stop: int | E
+_ADD: dict[Combine, Accumulate] = {
+    Combine.PRODUCT: multiply_add,
+    Combine.BYTES: multiply_add_bytes,
+    Combine.BF16: multiply_add_bf16,
+}
 
 
-def tile_span(
-    k: KernelBuilder, name: str, first: E, size: int, extent: Extent, extents: Extents
-) -> TileSpan:
-    """Return the span of the tile at `first`; the last one moves back to end with the axis.
-
-    A symbolic extent may be shorter than a tile, which then reads elements behind the axis: memory
-    is planned for the largest extent, which no tile exceeds.
-    """
-    if isinstance(extent, int) and extent % size == 0:
-        return TileSpan(k.let(name, first), index(0), size)
-    last = extents(extent - size)
-    if isinstance(extent, int):
-        start = k.let(name, minimum(first, last))
-        return TileSpan(start, k.let("done_before", first - start), size)
-    start = k.let(name, minimum(first, maximum(last, 0)))
-    stop = k.let("stop", minimum(extents(extent) - start, size))
-    return TileSpan(start, k.let("done_before", first - start), stop)
+def accumulate_of(combine: Combine, columns: Prim) -> Accumulate:
+    """Return what a contraction adds, whose vectors of columns are of so a type."""
+    unsigned = combine is Combine.BYTES and columns is Prim.U32
+    return multiply_add_unsigned_bytes if unsigned else _ADD[combine]

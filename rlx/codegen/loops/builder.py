@@ -145,7 +145,7 @@ class KernelBuilder:
     ) -> Iterator[E]:
         """Open `for name in range(start, stop, step)`; yields the loop variable.
 
-        A loop of exactly one trip is its body, around the literal `start`.
+        A loop of exactly one trip is its body, around `start`.
         """
         if kind is not LoopKind.PARALLEL and _runs_once(start, stop, step):
             yield index(start)
@@ -273,6 +273,8 @@ class KernelBuilder:
 
 def _runs_once(start: Operand, stop: Operand, step: int) -> bool:
     first, last = index(start).node, index(stop).node
+    if last in ((index(start) + 1).node, (index(start) + step).node):
+        return True
     if not isinstance(first, Const) or not isinstance(last, Const):
         return False
     return 0 < last.value - first.value <= step

@@ -17,7 +17,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.conv.channel_vectors import ask_for_row, channels_of, write_channels
+from rlx.codegen.kernels.contraction.operands import AHEAD, prefetch_row
+from rlx.codegen.kernels.contraction.stores import columns_of, write_columns
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
@@ -292,7 +293,7 @@ class _Blocks:
                 tile.zero()
                 with k.loop("c", inner) as c:
                     row = k.let("panel_row", weights + c * columns)
-                    ask_for_row(k, self.u, row, columns)
+                    prefetch_row(k, self.u, row + AHEAD * columns, columns)
                     tile.accumulate(
                         lambda i: k.load(self.memory, left + i * inner + c),
                         lambda j: k.load(self.u, row + j, shape.lanes),
@@ -308,7 +309,7 @@ class _Blocks:
         done = k.local("done", self.x.prim, step * step * shape.columns)
         with k.loop("j", shape.columns, step=shape.lanes) as j:
             self._out_of_points(at + j, done, j)
-        channels = channels_of(k, panel, shape.columns, self.outputs)
+        channels = columns_of(k, panel, shape.columns, self.outputs)
         down, across = self.axes
         rows, columns = (
             k.let("count", minimum(axis.within(axis.positions - start), step))
@@ -318,7 +319,7 @@ class _Blocks:
             row, column = place.row + p * down.apart, place.column + q * across.apart
             line = self.target.at(place.image, row, column)
             sums = k.let("sum", (p * step + q) * shape.columns)
-            write_channels(k, line, done, sums, channels, shape.lanes, self.outputs)
+            write_columns(k, line, done, sums, channels, shape.lanes)
 
     def _out_of_points(self, at: E, done: Buffer, j: E) -> None:
         """Transform one vector of channels: the columns of a tile, then its rows."""

@@ -5,5 +5,4 @@ from rlx.codegen.kernels.products import blas as blas
 from rlx.codegen.kernels.products import pack_channels as pack_channels
 from rlx.codegen.kernels.products import pack_panels as pack_panels
 from rlx.codegen.kernels.products import plain as plain
-from rlx.codegen.kernels.products import streamed as streamed
 from rlx.codegen.kernels.products import tiles as tiles

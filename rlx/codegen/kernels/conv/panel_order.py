@@ -1,6 +1,6 @@
 """In which order a convolution's panels of weights meet the rows of its images.
 
-Some bands of rows stay in the second-level cache while panels stream past them, which lie in one
+Some bands of rows stay in the second-level cache while panels stream past them, which are in one
 stretch and are fetched ahead. Images so small that the weights weigh more take turns over a panel.
 """
 

@@ -1,0 +1,152 @@
+"""Ranges of positions: the tiles along one axis, and the items of work that threads share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, index, maximum, minimum
+from rlx.codegen.loops.nodes import Const, LoopKind
+from rlx.dataclass import dataclass
+from rlx.ir.shape import Extent, upper
+
+Number: TypeAlias = int | E
+Range: TypeAlias = tuple[E, E]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A result axis whose positions are rows of a tile, `size` of them at a time."""
+
+    name: str
+    extent: Extent = 1
+    size: int = 1
+    overlaps: bool = True
+    """True if the last tile moves back to end with the axis; a smaller one covers it otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The positions of a tile along one axis, and which of them it stores."""
+
+    start: E
+    size: int
+    first: E
+    """The first position that no tile before has stored."""
+    stop: Number
+    end: E | None = None
+    """Elements from there on are not read; None if all positions may be."""
+
+    @classmethod
+    def of(cls, start: E, size: int) -> Span:
+        """Return a span whose positions are all stored."""
+        return cls(start, size, index(0), size)
+
+    def read(self, i: E) -> E:
+        """Return position `i` of the axis, or the last one that may be read."""
+        at = self.start + i
+        return at if self.end is None else minimum(at, self.end - 1)
+
+
+def each_tile(
+    k: KernelBuilder, axis: Axis, extents: Extents, whole: Range, body: Callable[[Span], None]
+) -> None:
+    """Build `body` for the tiles that cover the range `whole` of an axis."""
+    if axis.extent == 1:
+        body(Span.of(index(0), 1))
+    elif axis.overlaps:
+        with k.loop(axis.name, whole[1], start=whole[0], step=axis.size) as at:
+            body(_overlapping(k, axis, extents, at))
+    else:
+        _shrinking(k, axis, extents, whole, body)
+
+
+def overlapping(
+    k: KernelBuilder, at: E, size: int, start: int, stop: int, *, again: bool = False
+) -> Span:
+    """Return the span of the tile at `at` of some in `[start, stop)`; the last ends with them.
+
+    It stores `again` what the one before has stored, or leaves it out.
+    """
+    if (stop - start) % size == 0:
+        return Span.of(at, size)
+    first = k.let("start", minimum(at, stop - size))
+    if again:
+        return Span.of(first, size)
+    return Span(first, size, k.let("done_before", at - first), size)
+
+
+def _overlapping(k: KernelBuilder, axis: Axis, extents: Extents, at: E) -> Span:
+    """Return the span of the tile at `at`; the last one moves back to end with the axis.
+
+    A symbolic extent may be shorter than a tile, which then reads elements after the axis: memory
+    is planned for the largest extent, which no tile exceeds.
+    """
+    extent, size = axis.extent, axis.size
+    if isinstance(extent, int):
+        return overlapping(k, at, size, 0, extent)
+    start = k.let("start", minimum(at, maximum(extents(extent - size), 0)))
+    stop = k.let("stop", minimum(extents(extent) - start, size))
+    return Span(start, size, k.let("done_before", at - start), stop)
+
+
+def _shrinking(
+    k: KernelBuilder, axis: Axis, extents: Extents, whole: Range, body: Callable[[Span], None]
+) -> None:
+    """Build whole tiles, and one for the positions left, of as many rows as are left."""
+    (first, end), size, known = whole, axis.size, isinstance(axis.extent, int)
+    tail = first + (end - first) / size * size
+    if not isinstance(tail.node, Const):
+        tail = k.let("tail", tail)
+    if tail.node != first.node:
+        with k.loop(axis.name, tail, start=first, step=size) as at:
+            body(Span.of(at, size))
+    left = upper(axis.extent) % size if known else size
+    if left and known and end.node == extents(axis.extent).node:
+        body(Span.of(tail, left))
+    elif left:
+        with k.if_(tail < end):
+            stop = left if known else k.let("stop", minimum(end - tail, left))
+            body(Span(tail, left, index(0), stop, None if known else end))
+
+
+@contextmanager
+def items(
+    k: KernelBuilder, parts: Sequence[tuple[str, Number]], kind: LoopKind
+) -> Iterator[dict[str, E]]:
+    """Loop over all combinations of some parts, the last of which changes fastest.
+
+    Yields the number of each part by name.
+    """
+    numbers = {name: index(0) for name, _ in parts}
+    several = [(name, count) for name, count in parts if not _is_one(count)]
+    total = index(1)
+    for _, count in several:
+        total = total * count
+    with k.loop("item", total, kind=kind) as rest:
+        for name, count in reversed(several[1:]):
+            numbers[name] = k.let(name, rest % count)
+            rest = k.let("rest", rest / count)
+        if several:
+            numbers[several[0][0]] = rest
+        yield numbers
+
+
+def part_of(k: KernelBuilder, name: str, number: E, parts: Number, total: Number) -> Range:
+    """Return where part `number` of `parts` even ones of `total` starts and stops."""
+    if _is_one(parts):
+        return index(0), index(total)
+    if parts == total:
+        return number, number + 1
+    if isinstance(total, int) and isinstance(parts, int) and total % parts == 0:
+        first = k.let(f"first_{name}", number * (total // parts))
+        return first, k.let(f"end_{name}", first + total // parts)
+    first = k.let(f"first_{name}", number * total / parts)
+    return first, k.let(f"end_{name}", (number + 1) * total / parts)
+
+
+def _is_one(count: Number) -> bool:
+    return isinstance(count, int) and count == 1

@@ -1,0 +1,360 @@
+"""The loops of a contraction in register tiles, for products and convolutions.
+
+A tile is some rows (of a matrix, or positions of an image) by one panel of columns, kept in
+registers while the folded axes run:
+
+    for steps p:  for every row i of the tile:  tile[i][:] += x[row + i, p] * panel[p][:]
+
+Each step loads one row of a panel (a few vectors) and one scalar per row of the tile, so a tile of
+12 x 32 floats does 24 vector multiply-adds for 2 vector loads: it runs at the speed of the
+multipliers. What is computed from the result (bias, activation, residual) is computed on the tile
+before it is stored.
+
+    for items:                         batch, block of rows, group of panels: shared by threads
+        for strips of the block:       rows of a tile; they stay in the first-level cache
+            [copy the rows]
+            for panels of the group:   they stay in the second-level cache
+                for tiles across:      positions along the fastest axis of an image
+                    tile = 0;  for steps: ...;  store
+
+Rows that would evict each other from the cache are copied first. Then a long folded axis is cut in
+blocks, and the sums are kept in memory between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import field, replace
+from typing import TypeAlias
+
+from rlx.codegen.kernels.contraction.borders import Border
+from rlx.codegen.kernels.contraction.operands import Copy, Panels, Rows, affine, copied
+from rlx.codegen.kernels.contraction.spans import (
+    Axis,
+    Number,
+    Range,
+    Span,
+    each_tile,
+    items,
+    overlapping,
+    part_of,
+)
+from rlx.codegen.kernels.contraction.stores import Place, Store, columns_of
+from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.kernels.register_tile import Accumulate, RegisterTile
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const, index, minimum
+from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
+from rlx.dataclass import dataclass
+from rlx.ir.shape import Extent, floor_divide, upper
+
+Taps: TypeAlias = Sequence[tuple[int, int] | None] | None
+"""For each step along the last folded axis, which rows of a tile it adds to; None for all."""
+
+ROWS, PANELS = "rows", "panels"
+"""The parts of an item that are blocks of rows and groups of panels; others are outer axes."""
+
+_FEW_VECTORS = 8
+"""Vectors of a tile up to which a step costs little more than the loop around it."""
+
+_UNROLLED = 4
+"""Steps of such a tile that are unrolled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a contraction is cut into items and blocks, and in which order these are computed."""
+
+    items: tuple[str, ...]
+    """The parts of an item: outer axes by name, `ROWS` and `PANELS`, the last fastest."""
+    blocks: Extent
+    """Blocks of rows."""
+    groups: int
+    """Groups of panels."""
+    copy: Copy | None = None
+    """How the rows of a strip are copied; None if they are read in place."""
+    depth: int = 0
+    """Steps of a block, between which sums are kept in memory; 0 if all steps are one block."""
+    tiles: int = 1
+    """Tiles of an item by one panel at most, where sums are kept."""
+    panels: int = 1
+    """Panels of a group at most, where sums are kept."""
+    across_first: bool = False
+    """True if all panels are computed for the positions of a tile before the next positions."""
+    stores_again: bool = False
+    """True if tiles store all that they compute, also what another has stored."""
+    unrolls: bool = False
+    """True if all steps along the last folded axis are unrolled, so that these share elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """One contraction in register tiles."""
+
+    k: KernelBuilder
+    extents: Extents
+    outer: Sequence[tuple[str, Extent]]
+    """Axes of the result that items run along, by name."""
+    down: Axis
+    across: Axis
+    """The axes of a tile's rows; the second is 1 for a matrix."""
+    steps: Sequence[tuple[str, Extent]]
+    """The folded axes, by name."""
+    rows: Rows
+    panels: Panels
+    store: Store
+    lanes: int
+    prim: Prim
+    """What the sums are."""
+    add: Accumulate
+    order: Order
+    borders: Mapping[int, Border] = field(default_factory=dict)
+    """Of folded axes by number, the windows that may reach outside of the rows' operand."""
+
+    def compute(self, kind: LoopKind) -> None:
+        """Build the loop over all items."""
+        order, number = self.order, self.extents.number
+        counts: dict[str, Number] = {name: number(extent) for name, extent in self.outer}
+        counts |= {ROWS: number(order.blocks), PANELS: order.groups}
+        with items(self.k, [(name, counts[name]) for name in order.items], kind) as at:
+            item = _Item(self, [at[name] for name, _ in self.outer])
+            panels = part_of(self.k, "panel", at[PANELS], order.groups, self.panels.count)
+            item.compute(self._block(at[ROWS]), panels)
+
+    def _block(self, block: E) -> Range:
+        """Return the rows of a block: as many whole tiles as of any other."""
+        k, size = self.k, self.down.size
+        height = self.extents.number(self.down.extent)
+        if self.order.blocks == 1:
+            return index(0), index(height)
+        tiles = self.extents.number(floor_divide(self.down.extent + (size - 1), size))
+        blocks = self.extents.number(self.order.blocks)
+        first, end = part_of(k, "tile", block, blocks, tiles)
+        first, end = first * size, end * size
+        if not isinstance(height, int) or height % size:
+            end = minimum(end, height)
+        first = k.let("first_row", first)
+        return first, first + 1 if size == 1 and self.order.blocks == tiles else k.let(
+            "end_row", end
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A block of rows by a group of panels, at an index along each outer axis."""
+
+    all: Tiles
+    outer: Sequence[E]
+
+    def compute(self, rows: Range, panels: Range) -> None:
+        if self.all.order.depth:
+            self._in_blocks(rows, panels)
+        else:
+            self._strips(rows, lambda down: self._at_once(down, panels))
+
+    def _strips(self, rows: Range, body: Callable[[Span], None]) -> None:
+        each_tile(self.all.k, self.all.down, self.all.extents, rows, body)
+
+    def _at_once(self, down: Span, panels: Range) -> None:
+        """Compute the tiles of a strip, each over all steps."""
+        every, k = self.all, self.all.k
+        steps = [self._steps(number, down) for number in range(len(every.steps))]
+        read = self._reads(down, steps[-1])
+
+        def compute(panel: E, across: Span, taps: Taps) -> None:
+            tile = self._tile(down, across)
+            tile.zero()
+            self._accumulate(read, down, across, panel, steps, tile, taps)
+            self._finish(down, across, panel, tile)
+
+        def each_panel(across: Span, taps: Taps) -> None:
+            with k.loop("panel", panels[1], start=panels[0]) as panel:
+                compute(panel, across, taps)
+
+        if every.order.across_first:
+            self._each_across(each_panel)
+            return
+        with k.loop("panel", panels[1], start=panels[0]) as panel:
+            self._each_across(lambda across, taps: compute(panel, across, taps))
+
+    def _steps(self, number: int, down: Span) -> Range:
+        """Return the steps along a folded axis that have elements."""
+        every, border = self.all, self.all.borders.get(number)
+        indices = (*self.outer, down.start)
+        if border is not None and border.axis < len(indices):
+            return border.taps_at(every.k, indices[border.axis])
+        return index(0), every.extents(every.steps[number][1])
+
+    def _each_across(self, body: Callable[[Span, Taps], None]) -> None:
+        """Build `body` for the tiles of a row, and for those at its ends apart."""
+        every, k, axis = self.all, self.all.k, self.all.across
+        border = every.borders.get(len(every.steps) - 1)
+        if border is None:
+            whole = index(0), every.extents(axis.extent)
+            each_tile(k, axis, every.extents, whole, lambda across: body(across, None))
+            return
+        for part in border.segments(upper(axis.extent), axis.size):
+            if part.is_inside:
+                with k.loop(axis.name, part.stop, start=part.start, step=part.size) as at:
+                    again = every.order.stores_again
+                    body(overlapping(k, at, part.size, part.start, part.stop, again=again), None)
+            else:
+                rows = (border.rows(part.start, part.size, tap) for tap in range(border.taps))
+                body(Span.of(index(part.start), part.size), list(rows))
+
+    def _in_blocks(self, rows: Range, panels: Range) -> None:
+        """Compute the tiles of all strips over one block of the folded axis after the other."""
+        every, k, order = self.all, self.all.k, self.all.order
+        size, kept = every.down.size * every.panels.width, order.tiles * order.panels
+        k.comment("Sums of this item's tiles, kept between blocks of the folded axis.")
+        waiting = k.local("waiting", every.prim, kept * size)
+        with k.loop("i", kept * size, step=every.lanes) as i:
+            k.store(waiting, i, const(0, every.prim, every.lanes))
+        across = Span.of(index(0), 1)
+
+        def place(down: Span, panel: E) -> E:
+            number = (down.start - rows[0]) / every.down.size * order.panels
+            return k.let("place", (number + (panel - panels[0])) * size)
+
+        def add_block(start: E, stop: E) -> None:
+            def add(down: Span) -> None:
+                read = self._reads(down, (start, stop))
+                with k.loop("panel", panels[1], start=panels[0]) as panel:
+                    at = place(down, panel)
+                    tile = self._tile(down, across)
+                    tile.load(self._load(waiting, at))
+                    self._accumulate(read, down, across, panel, [(start, stop)], tile)
+                    tile.store(self._put(waiting, at))
+
+            self._strips(rows, add)
+
+        self._each_block(add_block)
+
+        def finish(down: Span) -> None:
+            with k.loop("panel", panels[1], start=panels[0]) as panel:
+                self._store(down, across, panel, waiting, place(down, panel))
+
+        self._strips(rows, finish)
+
+    def _each_block(self, body: Callable[[E, E], None]) -> None:
+        """Go over blocks of steps; those that are copied to registers are of one size, or 1."""
+        every, k, depth = self.all, self.all.k, self.all.order.depth
+        inner = every.extents(every.steps[-1][1])
+        if every.order.copy is None or not every.order.copy.in_registers:
+            with k.loop("start", inner, step=depth) as start:
+                body(start, k.let("stop", minimum(start + depth, inner)))
+            return
+        whole = k.let("whole", inner / depth * depth)
+        with k.loop("p", whole, step=depth) as p:
+            body(p, p + depth)
+        with k.loop("p", inner, start=whole) as p:
+            body(p, p + 1)
+
+    # One tile
+
+    def _reads(self, down: Span, steps: Range) -> Rows:
+        """Return the rows of a strip: a copy of them, if that is chosen."""
+        every, copy = self.all, self.all.order.copy
+        if copy is None:
+            return every.rows
+        return copied(every.k, every.rows, self.outer, down, every.across, steps, copy)
+
+    def _accumulate(
+        self,
+        rows: Rows,
+        down: Span,
+        across: Span,
+        panel: E,
+        steps: Sequence[Range],
+        tile: RegisterTile,
+        taps: Taps = None,
+    ) -> None:
+        """Add the products of ranges of steps to a tile; with `taps` to some of its rows each."""
+        every, k, panels, order = self.all, self.all.k, self.all.panels, self.all.order
+        at_once = self._unrolled(tile, steps[-1])
+        if rows is every.rows:
+            read = rows.tile(self.outer, down, across, panels.first(panel))
+        else:
+            read = rows.tile((), replace(down, start=index(0)), across, index(0))
+        base = k.let("panel_start", panels.start(self.outer, panel))
+        with ExitStack() as loops:
+            *outer, (name, _) = every.steps
+            found = [
+                loops.enter_context(k.loop(each, stop, start=start))
+                for (each, _), (start, stop) in zip(outer, steps[:-1], strict=True)
+            ]
+
+            start, stop = steps[-1]
+            if taps is None:
+                start = loops.enter_context(k.loop(name, stop, start=start, step=at_once))
+            row = k.let("panel_row", affine(base, [*found, start], panels.steps))
+            in_registers = rows is not every.rows and order.copy and order.copy.in_registers
+            left = read([index(0)] if in_registers else [*found, start])
+
+            def add(further: E, some: tuple[int, int] | None = None) -> None:
+                at = further * panels.steps[-1]
+                panels.prefetch(row + at)
+                vector = lambda j: k.load(panels.memory, row + (at + j), every.lanes)  # noqa: E731
+                tile.accumulate(left(further), vector, rows=some)
+
+            for number, some in enumerate(taps or ()):
+                if some is not None:
+                    add(index(number), some)
+            if taps is None:
+                with k.loop("q", at_once, kind=LoopKind.UNROLL) as further:
+                    add(further)
+
+    def _unrolled(self, tile: RegisterTile, steps: Range) -> int:
+        """Return how many steps are unrolled: a number that divides them."""
+        start, stop = (each.node for each in steps)
+        depth = self.all.order.depth
+        if self.all.order.unrolls and isinstance(stop, Const):
+            return int(stop.value)
+        if depth and stop == (steps[0] + depth).node:
+            return depth
+        known = isinstance(start, Const) and isinstance(stop, Const) and not start.value
+        divided = known and stop.value % _UNROLLED == 0  # type: ignore[union-attr]
+        return _UNROLLED if divided and self._has_few_vectors(tile) else 1
+
+    def _has_few_vectors(self, tile: RegisterTile) -> bool:
+        return tile.rows * tile.columns <= _FEW_VECTORS * tile.lanes
+
+    def _finish(self, down: Span, across: Span, panel: E, tile: RegisterTile) -> None:
+        """Store a tile: out of registers, or from a copy, so that the code is a small loop."""
+        every, k = self.all, self.all.k
+        whole = isinstance(down.stop, int) and every.panels.are_multiple_of(tile.columns)
+        if whole and self._has_few_vectors(tile) and every.across.extent == 1:
+            place = self._place(down, across, panel)
+            if every.store.store_registers(place, tile):
+                return
+        done = k.local("done", every.prim, tile.rows * tile.columns)
+        tile.store(self._put(done, index(0)))
+        self._store(down, across, panel, done, index(0))
+
+    def _store(self, down: Span, across: Span, panel: E, sums: Buffer, at: E) -> None:
+        panels, place = self.all.panels, self._place(down, across, panel)
+        if not panels.is_packed and not panels.are_multiple_of(panels.width):
+            at = at + (place.columns[0] - panels.first(panel))
+        self.all.store.store(place, sums, at, panels.width, self.all.lanes)
+
+    def _place(self, down: Span, across: Span, panel: E) -> Place:
+        panels = self.all.panels
+        if self.all.order.stores_again:
+            columns = self.all.k.let("first_column", panels.first(panel)), index(panels.width)
+        else:
+            columns = columns_of(self.all.k, panel, panels.width, panels.columns)
+        return Place(self.outer, down, across, columns)
+
+    def _tile(self, down: Span, across: Span) -> RegisterTile:
+        every, rows = self.all, down.size * across.size
+        width = every.panels.width
+        return RegisterTile.of(every.k, "tile", rows, width, every.lanes, every.prim, add=every.add)
+
+    def _load(self, sums: Buffer, at: E) -> Callable[[E, E], E]:
+        k, lanes, width = self.all.k, self.all.lanes, self.all.panels.width
+        return lambda i, j: k.load(sums, at + i * width + j, lanes)
+
+    def _put(self, sums: Buffer, at: E) -> Callable[[E, E, E], None]:
+        k, width = self.all.k, self.all.panels.width
+        return lambda i, j, value: k.store(sums, at + i * width + j, value)
