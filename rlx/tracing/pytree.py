@@ -69,6 +69,8 @@ class TreeDef:
 
 
 LEAF = TreeDef(None)
+DEEPEST = 128
+"""Containers in containers: every operation on trees stays within Python's stack."""
 
 
 def kind_of(tree: Any) -> TreeKind | None:
@@ -260,24 +262,38 @@ def leaf_paths(treedef: TreeDef, name: str) -> list[str]:
     return [path for step, child in pairs for path in leaf_paths(child, f"{name}{step}")]
 
 
-def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
+def _flatten(tree: Any, leaves: list[Any], room: int = DEEPEST) -> TreeDef:
     kind = kind_of(tree)
     if kind is None:
         convert = _FOREIGN_ARRAYS.get(tree.__class__)
         leaves.append(tree if convert is None else convert(tree))
         return LEAF
+    if not room:
+        raise _too_deep()
     children, extra = kind.split(tree)
-    return TreeDef(tree.__class__, extra, tuple([_flatten(child, leaves) for child in children]))
+    below = tuple([_flatten(child, leaves, room - 1) for child in children])
+    return TreeDef(tree.__class__, extra, below)
 
 
-def _flatten_until(is_leaf: Callable[[Any], bool], tree: Any, leaves: list[Any]) -> TreeDef:
+def _flatten_until(
+    is_leaf: Callable[[Any], bool], tree: Any, leaves: list[Any], room: int = DEEPEST
+) -> TreeDef:
     kind = None if is_leaf(tree) else kind_of(tree)
     if kind is None:
         leaves.append(tree)
         return LEAF
+    if not room:
+        raise _too_deep()
     children, extra = kind.split(tree)
-    below = tuple([_flatten_until(is_leaf, child, leaves) for child in children])
+    below = tuple([_flatten_until(is_leaf, child, leaves, room - 1) for child in children])
     return TreeDef(tree.__class__, extra, below)
+
+
+def _too_deep() -> InputError:
+    return InputError(
+        f"a tree has containers in containers, more than {DEEPEST} deep",
+        remedy="check that no container holds itself; keep a long chain in a list instead",
+    )
 
 
 def _build(treedef: TreeDef, leaves: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 import rlx
 from rlx.errors import InputError
+from rlx.tracing.pytree import DEEPEST
 
 
 class Point(NamedTuple):
@@ -64,3 +65,20 @@ def test_dataclasses_pass_through_transformations() -> None:
     gradient = rlx.grad(lambda p: (p.w * p.w * p.b).sum())(layer)
     assert gradient.name == "linear"
     np.testing.assert_array_equal(gradient.w, [2.0, 2.0])
+
+
+@pytest.mark.parametrize("is_leaf", [None, lambda x: x is None])
+def test_trees_nest_only_so_deep(is_leaf: Any) -> None:
+    deep: Any = np.ones(3, np.float32)
+    endless = list[Any]()
+    for _ in range(DEEPEST):
+        deep = [deep]
+    endless.append(endless)
+    structure = rlx.tree_structure(deep, is_leaf)
+    assert structure == rlx.tree_structure(deep)
+    assert len({structure, rlx.tree_structure(deep)}) == 1
+    inner = deep[0][0][0][0]  # a call adds levels of its own
+    assert rlx.tree_leaves(rlx.jit(lambda tree: tree)(inner))[0].tolist() == [1, 1, 1]
+    for tree in ([deep], endless):
+        with pytest.raises(InputError, match=f"more than {DEEPEST} deep"):
+            rlx.tree_leaves(tree, is_leaf)
