@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: chat demo docs examples test full pytest quick fuzz soak lint bench clean
+.PHONY: chat demo docs examples test full pytest quick fuzz nightly soak lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
@@ -43,6 +43,15 @@ SEED ?= 1000
 JOBS ?= 2
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
+
+# An hour of drawn files, of random programs, and of the soak test, from seeds that differ by the day.
+NIGHT := $(shell date +%Y%m%d)
+nightly: $(VENV)/.test
+	failed=0; \
+	$(BIN)/python -m tests.fuzz.files --minutes 60 --seed $(NIGHT)00000 --jobs $(JOBS) || failed=1; \
+	$(BIN)/python -m tests.fuzz --minutes 60 --seed $(NIGHT)000000 --jobs $(JOBS) || failed=1; \
+	$(BIN)/python -m tests.soak --minutes 60 --seed $(NIGHT) || failed=1; \
+	exit $$failed
 
 soak: $(VENV)/.test
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)

@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, BinaryIO
 
 import numpy as np
@@ -50,14 +51,16 @@ def read_arrays(path: Path) -> dict[str, Array]:
             return _archive(file, budget) if path.suffix == ".npz" else {"": _array(file, budget)}
         except FormatError:
             raise
-        except (*_UNREADABLE, zipfile.BadZipFile, zlib.error) as error:
+        except (*_UNREADABLE, OSError, zipfile.BadZipFile, zlib.error) as error:
             raise FormatError(
                 f"{path}: not an array file: {error}",
                 remedy="write it again, for instance with numpy.save",
             ) from error
 
 
-_UNREADABLE = (ValueError, TypeError, EOFError, LookupError, SyntaxError, NotImplementedError)
+_UNREADABLE = (
+    ValueError, TypeError, EOFError, LookupError, SyntaxError, NotImplementedError, TokenError,
+)  # fmt: skip
 """What NumPy and zipfile raise for files that are not what they claim to be."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,8 @@ _NUMBERS = {
 }  # fmt: skip
 _BOOL, _STRING, _ARRAY = 7, 8, 9
 _MOST_AXES = 4
+_MOST_ELEMENTS = 1 << 60
+"""Elements of a tensor, with 1 for extents of 0: NumPy refuses shapes of more bytes than 2^63."""
 ALIGNMENT_KEY = "general.alignment"
 _ALIGNMENT = 32
 
@@ -155,6 +158,8 @@ def _read_tensor(cursor: Cursor, name: str, alignment: int) -> TensorInfo:
     if axes > _MOST_AXES:
         raise cursor.error(what, f"it claims {axes} axes; there are {_MOST_AXES} at most")
     dims = cursor.numbers(axes, "u8" if cursor.wide else "u4", what)
+    if math.prod(max(int(extent), 1) for extent in dims) > _MOST_ELEMENTS:
+        raise cursor.error(what, f"it claims extents {dims.tolist()}, which no array can have")
     kind = cursor.number("u4", what)
     offset = cursor.number("u8", what)
     if offset % alignment:

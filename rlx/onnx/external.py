@@ -27,9 +27,11 @@ def external_array(tensor: Any, folder: Path | None, title: str) -> Array:
     FormatError for a location outside of the folder or of no regular file, and for an offset or
     length that does not fit the tensor and the file.
     """
-    entries = external_entries(tensor)
-    location = entries.get("location", "")
     what = f"{title}: tensor {tensor.name!r}"
+    entries = external_entries(tensor)
+    if not all(isinstance(value, str) for value in entries.values()):
+        raise FormatError(f"{what}: an entry of its external data is no text", remedy=_DAMAGED)
+    location = entries.get("location", "")
     if folder is None:
         raise InputError(
             f"{what} lies in {location!r}, beside an unknown file",

@@ -40,7 +40,7 @@ from rlx.onnx.values import (
     without_subnormals,
 )
 from rlx.onnx.versions import MOVED
-from rlx.onnx.violations import violation
+from rlx.onnx.violations import is_too_large, misread, violation
 from rlx.tracing.apply import graph as open_graph
 from rlx.tracing.trace import Trace
 from rlx.tracing.tracer import Tracer
@@ -213,9 +213,14 @@ class Importer:
                     source=where,
                     remedy="give numbers for them in dims=",
                 ) from error
-            wrong = violation(resolved, scope.opsets, scope.values)
-            if wrong is None and isinstance(error, ArithmeticError):
-                wrong = f"its numbers have no result: {error}"
+            if is_too_large(error):
+                raise LimitError(
+                    f"{proto.op_type} takes an array larger than any can be: {error}",
+                    limit="elements",
+                    source=where,
+                    remedy="check the model's shapes: export it again",
+                ) from error
+            wrong = violation(resolved, scope.opsets, scope.values) or misread(resolved, error)
             if wrong is None:
                 raise InternalError(
                     f"onnx: importing {proto.op_type}: {type(error).__name__}: {error}",

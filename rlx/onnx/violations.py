@@ -36,6 +36,25 @@ def violation(proto: Any, opsets: Mapping[str, int], values: Mapping[str, Any]) 
     )
 
 
+def misread(proto: Any, error: Exception) -> str | None:
+    """Return what is wrong with a node by the error that translating it raised; None if unknown."""
+    if isinstance(error, ArithmeticError):
+        return f"its numbers have no result: {error}"
+    if isinstance(error, KeyError):  # a choice that there is not
+        for attribute in proto.attribute:
+            if attribute.s.decode(errors="replace") == error.args[0]:
+                return f"{attribute.name} is {error.args[0]!r}, which is no value of the standard"
+    return None
+
+
+_TOO_LARGE = ("too big", "Maximum allowed dimension", "maximum supported dimension", "too large")
+
+
+def is_too_large(error: Exception) -> bool:
+    """True if NumPy refuses to make an array of the size that was asked for."""
+    return isinstance(error, ValueError) and any(text in str(error) for text in _TOO_LARGE)
+
+
 def _wrong_attributes(proto: Any, opsets: Mapping[str, int]) -> str | None:
     """Check the numbers of inputs and outputs, and the kinds of attributes."""
     if any(a.type == onnx.AttributeProto.GRAPH or a.ref_attr_name for a in proto.attribute):

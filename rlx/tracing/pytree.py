@@ -31,6 +31,10 @@ class TreeKind:
     """A name for each child, for messages and for the inputs of a graph."""
 
 
+_DEEPEST_SHOWN = 32
+"""Containers in containers that messages print."""
+
+
 @dataclass(frozen=True, slots=True)
 class TreeDef:
     """The structure of a tree: its containers without its leaves. Hashable."""
@@ -52,6 +56,15 @@ class TreeDef:
     def num_nodes(self) -> int:
         return 1 + sum(child.num_nodes for child in self.children)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TreeDef):
+            return NotImplemented
+        try:
+            own, theirs = (self.cls, self.extra), (other.cls, other.extra)
+            return own == theirs and self.children == other.children
+        except RecursionError:  # four calls of Python's stack for each level
+            return _are_equal(self, other)
+
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Return the tree of this structure with `leaves`."""
         return tree_unflatten(self, leaves)
@@ -61,16 +74,30 @@ class TreeDef:
         return flatten_up_to(self, tree, "flatten_up_to")
 
     def __str__(self) -> str:
+        return self._text(_DEEPEST_SHOWN)
+
+    def _text(self, room: int) -> str:
         if self.cls is None:
             return "*"
-        inner = ", ".join(map(str, self.children))
+        inner = ", ".join([child._text(room - 1) for child in self.children]) if room else "..."
         extra = "" if self.extra is None else f"{self.extra!r}: "
         return f"{self.cls.__name__}({extra}{inner})"
 
 
+def _are_equal(left: TreeDef, right: TreeDef) -> bool:
+    """Compare trees that nest too deeply for recursion."""
+    pairs = [(left, right)]
+    while pairs:
+        a, b = pairs.pop()
+        if a.cls is not b.cls or a.extra != b.extra or len(a.children) != len(b.children):
+            return False
+        pairs.extend(zip(a.children, b.children, strict=True))
+    return True
+
+
 LEAF = TreeDef(None)
-DEEPEST = 128
-"""Containers in containers: every operation on trees stays within Python's stack."""
+DEEPEST = 300
+"""Containers in containers: operations on trees are recursive, and Python's stack has 1000 calls."""
 
 
 def kind_of(tree: Any) -> TreeKind | None:

@@ -228,3 +228,30 @@ def test_external_data_is_read_at_its_offset(offset: int, tmp_path: Path) -> Non
     expected = np.frombuffer(content[offset : offset + 16], np.float32)
     found = rlx.onnx.load(path).param_values["w"]
     assert np.array_equal(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (of_constants("Pad", {"p": [1, 1]}, [4], mode="%s"), "mode is '%s', which is no value"),
+        (of_constants("GatherElements", {"i": [0, 1]}, [2, 2]), "indices of rank 1 for data of"),
+        (of_constants("ScatterElements", {"i": [[0]], "u": [[1.0]]}, [2]), "indices of rank 2"),
+    ],
+)
+def test_attributes_and_ranks_that_the_standard_has_not_are_the_fault_of_the_file(
+    made: Any, said: str
+) -> None:
+    with pytest.raises(FormatError, match=said):
+        rlx.onnx.load(made)
+
+
+@pytest.mark.parametrize("targets", [2**40, -1, 3])
+def test_coefficients_are_as_many_as_results_and_features(targets: int) -> None:
+    made = model(
+        [helper.make_node("LinearRegressor", ["x"], ["y"], domain="ai.onnx.ml",
+                          coefficients=[1.0, 2.0], targets=targets)],
+        {"x": (FLOAT, [3, 2])}, ["y"],
+    )  # fmt: skip
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    with pytest.raises(FormatError, match="2 coefficients for"):
+        rlx.onnx.load(made)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import UnsupportedError
+from rlx.errors import FormatError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.shape import Dim, normalize_axis, upper
 from rlx.numpy.index_plan import from_front
@@ -38,6 +38,11 @@ def gather_elements(data: Any, indices: Any, *, axis: int = 0) -> Any:
 def _element_index(data: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     """Return the index of the elements that `indices` names along `axis`, where they stand."""
     position = normalize_axis(axis, data.ndim)
+    if indices.ndim != data.ndim:
+        raise FormatError(
+            f"indices of rank {indices.ndim} for data of rank {data.ndim}; the ranks are equal",
+            remedy="the model is malformed: export it again",
+        )
     places: list[Any] = list(np.indices(indices.shape, sparse=True))
     places[position] = indices
     return tuple(places)

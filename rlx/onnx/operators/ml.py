@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.errors import FormatError
 from rlx.onnx.errors import ForeignDTypeError
 from rlx.onnx.operators.scores import Labels, transformed
 from rlx.onnx.registry import operator
@@ -65,6 +66,11 @@ def linear_regressor(
     x: Any, *, coefficients: Any, intercepts: Any = None, targets: int = 1,
     post_transform: str = "NONE",
 ) -> Any:  # fmt: skip
+    if targets < 1 or len(coefficients) != targets * x.shape[-1]:
+        raise FormatError(
+            f"{len(coefficients)} coefficients for {targets} results of {x.shape[-1]} features",
+            remedy="the model is malformed: export it again",
+        )
     weights = np.asarray(coefficients, np.float32).reshape(targets, -1).T
     y = rnp.matmul(rnp.astype(x, "f32"), weights)
     y = y if intercepts is None else y + np.asarray(intercepts, np.float32)
