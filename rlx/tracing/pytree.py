@@ -65,6 +65,12 @@ class TreeDef:
         except RecursionError:  # four calls of Python's stack for each level
             return _are_equal(self, other)
 
+    def __hash__(self) -> int:
+        try:
+            return hash((self.cls, self.extra, self.children))
+        except RecursionError:
+            raise _too_deep() from None
+
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Return the tree of this structure with `leaves`."""
         return tree_unflatten(self, leaves)
@@ -96,8 +102,6 @@ def _are_equal(left: TreeDef, right: TreeDef) -> bool:
 
 
 LEAF = TreeDef(None)
-DEEPEST = 300
-"""Containers in containers: operations on trees are recursive, and Python's stack has 1000 calls."""
 
 
 def kind_of(tree: Any) -> TreeKind | None:
@@ -181,14 +185,24 @@ IsLeaf = Callable[[Any], bool] | None
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     """Return the leaves of `tree` in order, and its structure; `is_leaf` stops at containers."""
     leaves: list[Any] = []
-    if is_leaf is None:
-        return leaves, _flatten(tree, leaves)
-    return leaves, _flatten_until(is_leaf, tree, leaves)
+    try:
+        if is_leaf is None:
+            return leaves, _flatten(tree, leaves)
+        return leaves, _flatten_until(is_leaf, tree, leaves)
+    except RecursionError:
+        raise _too_deep() from None
 
 
 def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     """Return the tree of structure `treedef` with `leaves`."""
     given = list(leaves)
+    try:
+        return _unflattened(treedef, given)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _unflattened(treedef: TreeDef, given: list[Any]) -> Any:
     if len(given) != treedef.leaf_count:
         raise InputError(
             f"{treedef} has {treedef.leaf_count} leaves and was given {len(given)}",
@@ -289,36 +303,29 @@ def leaf_paths(treedef: TreeDef, name: str) -> list[str]:
     return [path for step, child in pairs for path in leaf_paths(child, f"{name}{step}")]
 
 
-def _flatten(tree: Any, leaves: list[Any], room: int = DEEPEST) -> TreeDef:
+def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
     kind = kind_of(tree)
     if kind is None:
         convert = _FOREIGN_ARRAYS.get(tree.__class__)
         leaves.append(tree if convert is None else convert(tree))
         return LEAF
-    if not room:
-        raise _too_deep()
     children, extra = kind.split(tree)
-    below = tuple([_flatten(child, leaves, room - 1) for child in children])
-    return TreeDef(tree.__class__, extra, below)
+    return TreeDef(tree.__class__, extra, tuple([_flatten(child, leaves) for child in children]))
 
 
-def _flatten_until(
-    is_leaf: Callable[[Any], bool], tree: Any, leaves: list[Any], room: int = DEEPEST
-) -> TreeDef:
+def _flatten_until(is_leaf: Callable[[Any], bool], tree: Any, leaves: list[Any]) -> TreeDef:
     kind = None if is_leaf(tree) else kind_of(tree)
     if kind is None:
         leaves.append(tree)
         return LEAF
-    if not room:
-        raise _too_deep()
     children, extra = kind.split(tree)
-    below = tuple([_flatten_until(is_leaf, child, leaves, room - 1) for child in children])
+    below = tuple([_flatten_until(is_leaf, child, leaves) for child in children])
     return TreeDef(tree.__class__, extra, below)
 
 
 def _too_deep() -> InputError:
     return InputError(
-        f"a tree has containers in containers, more than {DEEPEST} deep",
+        "a tree has containers in containers, deeper than Python's stack",
         remedy="check that no container holds itself; keep a long chain in a list instead",
     )
 

@@ -10,7 +10,6 @@ import pytest
 
 import rlx
 from rlx.errors import InputError
-from rlx.tracing.pytree import DEEPEST
 
 
 class Point(NamedTuple):
@@ -69,16 +68,30 @@ def test_dataclasses_pass_through_transformations() -> None:
 
 @pytest.mark.parametrize("is_leaf", [None, lambda x: x is None])
 def test_trees_nest_only_so_deep(is_leaf: Any) -> None:
-    deep: Any = np.ones(3, np.float32)
     endless = list[Any]()
-    for _ in range(DEEPEST):
-        deep = [deep]
     endless.append(endless)
-    structure = rlx.tree_structure(deep, is_leaf)
-    assert structure == rlx.tree_structure(deep)
-    assert len({structure, rlx.tree_structure(deep)}) == 1
-    inner = deep[0][0][0][0]  # a call adds levels of its own
-    assert rlx.tree_leaves(rlx.jit(lambda tree: tree)(inner))[0].tolist() == [1, 1, 1]
-    for tree in ([deep], endless):
-        with pytest.raises(InputError, match=f"more than {DEEPEST} deep"):
+    for tree in (nested(900), endless):
+        with pytest.raises(InputError, match="deeper than Python's stack"):
             rlx.tree_leaves(tree, is_leaf)
+
+
+@pytest.mark.parametrize("depth", [200, 300, 400, 480])
+def test_operations_on_deep_trees_work_or_are_refused(depth: int) -> None:
+    tree = nested(depth)
+    try:
+        structure = rlx.tree_structure(tree)
+        assert structure == rlx.tree_structure(tree)
+        assert "..." in str(structure)
+        assert rlx.tree_map(lambda x: x, tree) == tree
+        hash(structure)
+    except InputError:
+        assert depth > 200
+        with pytest.raises(InputError, match="deeper than Python's stack"):
+            hash(rlx.tree_structure(tree))
+
+
+def nested(depth: int) -> Any:
+    tree: Any = 1
+    for _ in range(depth):
+        tree = [tree]
+    return tree
