@@ -6,13 +6,15 @@ is handled before it is contracted with another.
 
 from __future__ import annotations
 
+import math
 import string
 from typing import Any
 
 import numpy as np
 
 from rlx.dataclass import dataclass
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError
+from rlx.ir.shape import Extent, ends
 from rlx.numpy import elementwise
 from rlx.numpy.diagonals import diagonal
 from rlx.numpy.products import contract, operands, preferred
@@ -37,9 +39,13 @@ def einsum(
 ) -> Any:  # fmt: skip
     """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` means leading axes.
 
-    NumPy's other form is taken, too: each operand with a list of numbers, one for each axis.
+    NumPy's other form is accepted, too: each operand with a list of numbers, one for each axis.
+
+    `optimize` chooses the order in which three or more operands are contracted: `True` or
+    `"optimal"` the one of least arithmetic (greedy above six operands), `"greedy"`, `False` from
+    left to right, or a path as `numpy.einsum_path` returns it. Raises InputError for another value.
     """
-    del optimize, precision  # operands are multiplied in their order
+    del precision
     if not isinstance(subscripts, str):
         subscripts, arrays = _by_letters((subscripts, *arrays))
     arrays = preferred(preferred_element_type, *arrays)
@@ -47,12 +53,70 @@ def einsum(
     tracers = promoted(arrays)
     _check_extents(subscripts, inputs, tracers)
     terms = [_without_repeats(Term(x, letters)) for x, letters in zip(tracers, inputs, strict=True)]
-    while len(terms) > 1:
-        later = output + "".join(term.letters for term in terms[2:])
-        first, second = (_summed(t, later + o.letters) for t, o in _each_with_other(terms[:2]))
-        terms = [_product(first, second, later), *terms[2:]]
+    for positions in _path(terms, output, optimize):
+        chosen = [terms[position] for position in positions]
+        rest = [term for position, term in enumerate(terms) if position not in positions]
+        terms = [*rest, _contracted(chosen, output + "".join(term.letters for term in rest))]
     last = _summed(terms[0], output)
     return transpose(last.array, tuple(last.letters.index(letter) for letter in output))
+
+
+_LARGEST_OPTIMAL = 6
+"""Operands up to which the best of all orders is searched for: their number is factorial."""
+_ASSUMED_EXTENT = 64
+"""What a symbolic extent without a bound counts as in the cost of an order."""
+
+
+def _path(terms: list[Term], output: str, optimize: Any) -> list[tuple[int, ...]]:
+    """Return which terms are contracted in each step; a step's result goes to the end."""
+    if isinstance(optimize, (list, tuple)):
+        return _checked_path([step for step in optimize if step != "einsum_path"], len(terms))
+    if optimize not in (True, False, "optimal", "greedy"):
+        raise InputError(
+            f"einsum has optimize={optimize!r}",
+            remedy="pass True, False, 'optimal', 'greedy' or a path of numpy.einsum_path",
+        )
+    if len(terms) < 3 or optimize is False:
+        return [tuple(range(len(terms)))] if len(terms) > 1 else []
+    kind = "greedy" if optimize == "greedy" or len(terms) > _LARGEST_OPTIMAL else "optimal"
+    number = np.float32(0)
+    samples = [np.broadcast_to(number, _numbers(term.array.shape)) for term in terms]
+    subscripts = ",".join(term.letters for term in terms) + "->" + output
+    path, _ = np.einsum_path(subscripts, *samples, optimize=(kind, 2**62))
+    return [tuple(step) for step in path[1:]]
+
+
+def _checked_path(path: list[Any], count: int) -> list[tuple[int, ...]]:
+    left = count
+    for step in path:
+        if len(set(step)) != len(step) or not all(0 <= position < left for position in step):
+            raise InputError(
+                f"einsum: step {step!r} of the path does not fit {left} operands",
+                remedy="name different positions of the operands that are left",
+            )
+        left -= len(step) - 1
+    if left != 1:
+        raise InputError(
+            f"einsum: the path leaves {left} of {count} operands",
+            remedy="contract until one is left",
+        )
+    return [tuple(step) for step in path]
+
+
+def _numbers(shape: tuple[Extent, ...]) -> tuple[int, ...]:
+    """Return extents as numbers: a symbol counts by its bound."""
+    highest = (extent if isinstance(extent, int) else ends(extent)[1] for extent in shape)
+    return tuple(int(high) if math.isfinite(high) else _ASSUMED_EXTENT for high in highest)
+
+
+def _contracted(terms: list[Term], later: str) -> Term:
+    """Contract terms from left to right to the letters that `later` names."""
+    first, *others = terms
+    for number, other in enumerate(others):
+        needed = later + "".join(term.letters for term in others[number + 1 :])
+        x, y = _summed(first, needed + other.letters), _summed(other, needed + first.letters)
+        first = _product(x, y, needed)
+    return first
 
 
 def _by_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -164,10 +228,6 @@ def _summed(term: Term, needed: str) -> Term:
 
 def _summed_array(x: Any, axes: tuple[int, ...]) -> Any:
     return sum(x, axes, x.dtype)
-
-
-def _each_with_other(pair: list[Term]) -> list[tuple[Term, Term]]:
-    return [(pair[0], pair[1]), (pair[1], pair[0])]
 
 
 def _product(x: Term, y: Term, later: str) -> Term:
