@@ -8,11 +8,15 @@ also inherits the builtin that a Python user would catch.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
 from rlx.dataclass import dataclass
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls, marks that turn the direction of writing, and halves of surrogate pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,14 @@ class Source:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function}"
+
+
+def printable(text: str) -> str:
+    """Return `text` with what controls a terminal spelled out: names in files may hold anything.
+
+    Ends of lines and tabulators remain.
+    """
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class RlxError(Exception):
@@ -44,7 +56,7 @@ class RlxError(Exception):
             lines.append(f"  at {self.source}")
         if self.remedy is not None:
             lines.append(f"  {self.remedy}")
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def located(self, context: str, source: Source | None) -> Self:
         """Return this error prefixed with `context` (an op's name) and placed at `source`."""

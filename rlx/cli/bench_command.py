@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from rlx.cli.arrays import random_inputs, random_params, read_inputs
+from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
 from rlx.report.stages import Stages
@@ -40,8 +41,8 @@ def execute(arguments: Namespace) -> int:
             params=params,
             repeats=arguments.repeats,
         )
-    print(f"{program.graph.name}, {backend.name} backend, 1 thread, {times.repeats} runs: medians")
-    print(format_profile(times, peaks, top=arguments.top))
+    show(f"{program.graph.name}, {backend.name} backend, 1 thread, {times.repeats} runs: medians")
+    show(format_profile(times, peaks, top=arguments.top))
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rlx.cli.arguments import WeightsChoice
 from rlx.cli.arrays import read_inputs
+from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
 from rlx.codegen.aot.names import distinct_identifiers
@@ -41,7 +42,7 @@ def execute(arguments: Namespace) -> int:
             line_directives=arguments.lines,
             emit_only=arguments.emit_only,
         )
-    print(_summary(artifact))
+    show(_summary(artifact))
     return 0
 
 

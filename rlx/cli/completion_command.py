@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Action, ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Iterator, Mapping
 
+from rlx.cli.output import show
 from rlx.cli.parser import make_parser
 from rlx.dataclass import dataclass
 
@@ -29,7 +30,7 @@ class Command:
 
 
 def execute(arguments: Namespace) -> int:
-    print(_SCRIPTS[arguments.shell]())
+    show(_SCRIPTS[arguments.shell]())
     return 0
 
 

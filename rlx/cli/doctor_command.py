@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.report.doctor import examine
 
@@ -11,5 +12,5 @@ from rlx.report.doctor import examine
 def execute(_: Namespace) -> int:
     with progress("examining this machine"):
         checkup = examine()
-    print(checkup)
+    show(checkup)
     return 0 if checkup.is_able else 1

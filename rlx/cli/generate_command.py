@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 
+from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.language.model import LanguageModel, load
 from rlx.language.sampling import Sampling
@@ -24,14 +24,14 @@ def execute(arguments: Namespace) -> int:
     ready = time.perf_counter()
     count = 0
     for text in pieces(model.tokenizer, [] if first is None else _chained(first, tokens)):
-        print(text, end="", flush=True)
+        show(text, end="", flush=True)
         count += 1
-    print()
+    show("")
     seconds = time.perf_counter() - ready
-    print(
+    show(
         f"{len(prompt)} tokens of prompt in {ready - started:.2f} s; "
         f"{max(count - 1, 0) / max(seconds, 1e-9):.1f} tokens a second",
-        file=sys.stderr,
+        to_errors=True,
     )
     return 0
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 
 from rlx.cli.arrays import random_inputs, random_params, read_inputs
+from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.cli.sources import LoadedGraph, load_program, read_params
 from rlx.report.data import report_data
@@ -33,20 +34,20 @@ def execute(arguments: Namespace) -> int:
             target_name=arguments.target or "",
         )
     if arguments.lines:
-        print(stages.c_with_lines(), end="")
+        show(stages.c_with_lines(), end="")
         return 0
     if arguments.why:
-        print(format_why(stages))
+        show(format_why(stages))
     elif arguments.stage or not arguments.html:
         stage = arguments.stage or "schedule"
         with progress(f"printing {stage}"):
             text = stages.text(stage, backend=arguments.backend, kernel=arguments.kernel)
-        print(text)
+        show(text)
     if arguments.html:
         times = _measure(arguments, program, stages, inputs) if arguments.measure else None
         with progress("writing the report"):
             write_page(report_data(stages, times), arguments.html)
-        print(f"written to {arguments.html}")
+        show(f"written to {arguments.html}")
     return 0
 
 

@@ -12,6 +12,7 @@ import traceback
 from argparse import Namespace
 from collections.abc import Sequence
 
+from rlx.cli.output import show
 from rlx.cli.parser import make_parser
 from rlx.errors import RlxError
 from rlx.limits import LoadLimits, default_limits
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.traceback:
             traceback.print_exc()
         else:
-            print(error_block(error), file=sys.stderr)
+            show(error_block(error), to_errors=True)
         return FAILED
     except KeyboardInterrupt:
         return 130

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from rlx.errors import printable
+
 PATIENCE = 1.0
 """Seconds before the first sign of life."""
 _ERASE = "\r\x1b[K"
@@ -22,7 +24,9 @@ def progress(doing: str, stream: TextIO | None = None) -> Iterator[None]:
         yield
         return
     finished = threading.Event()
-    ticker = threading.Thread(target=_tick, args=(doing, shown_on, finished), daemon=True)
+    ticker = threading.Thread(
+        target=_tick, args=(printable(doing), shown_on, finished), daemon=True
+    )
     ticker.start()
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.ir.inspect import bytes_text
 from rlx.runtime.rebuild import rebuild_artifact
@@ -13,5 +14,5 @@ def execute(arguments: Namespace) -> int:
     with progress(f"compiling {arguments.directory}"):
         built = rebuild_artifact(arguments.directory, cc=arguments.cc)
     for path in filter(None, built):
-        print(f"{path}  {bytes_text(path.stat().st_size)}")
+        show(f"{path}  {bytes_text(path.stat().st_size)}")
     return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rlx.cli.arrays import random_inputs, random_params, read_inputs, write_outputs
+from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
 from rlx.errors import InputError, UnsupportedError
@@ -45,7 +46,7 @@ def execute(arguments: Namespace) -> int:
     _show(outputs)
     if arguments.output is not None:
         write_outputs(arguments.output, outputs)
-        print(f"written to {arguments.output}")
+        show(f"written to {arguments.output}")
     return 0
 
 
@@ -73,8 +74,8 @@ def _require(signature: Signature, inputs: dict[str, Array], params: dict[str, A
 def _show(outputs: Sequence[Array]) -> None:
     for number, output in enumerate(outputs):
         extents = ", ".join(map(str, output.shape))
-        print(f"output {number}: {output.dtype}[{extents}]")
+        show(f"output {number}: {output.dtype}[{extents}]")
         with np.printoptions(precision=6, threshold=60, edgeitems=3, linewidth=96):
             lines = str(output).splitlines()
         shown = lines if len(lines) <= _SHOWN_LINES else [*lines[:_SHOWN_LINES], "..."]
-        print("\n".join(f"  {line}" for line in shown))
+        show("\n".join(f"  {line}" for line in shown))

@@ -1,4 +1,7 @@
-"""The report as one HTML file that needs nothing else: data, script and style are inside."""
+"""The report as one HTML file that needs nothing else: data, script and style are inside.
+
+What the template prints is escaped for HTML; `embedded` alone makes text that is printed as it is.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from rlx.report.data import ReportData
 
@@ -25,11 +29,12 @@ def render_page(data: ReportData) -> str:
         lstrip_blocks=True,
         autoescape=True,
     )
+    environment.filters = {"join": environment.filters["join"]}  # none that ends the escapes
     template = environment.get_template("report.html.j2")
-    return template.render(name=data.name, data=embedded_json(data), why=data.why)
+    return template.render(name=data.name, data=embedded(dataclasses.asdict(data)), why=data.why)
 
 
-def embedded_json(data: ReportData) -> str:
+def embedded(data: object) -> Markup:
     """Return `data` as JSON that cannot end the script element that holds it."""
-    text = json.dumps(dataclasses.asdict(data), separators=(",", ":"), ensure_ascii=True)
-    return text.replace("<", "\\u003c")
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    return Markup(text.replace("<", "\\u003c"))

@@ -20,6 +20,7 @@ from rlx.codegen.aot.emit import ArtifactText, emit_artifact
 from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.linking import MPI_LIBRARY
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
+from rlx.codegen.aot.names import usable_artifact_name
 from rlx.codegen.aot.options import PORTABLE_FLAGS, SMALL_FLAGS, Options
 from rlx.codegen.aot.weights import read_weights, weights_bytes
 from rlx.codegen.c.collectives import is_collective
@@ -151,7 +152,7 @@ def aot(
     externals = external_functions(program)
     _refuse_python(externals)
     uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)
-    name = name or source.graph.name
+    name = name or usable_artifact_name(source.graph.name)
     options = Options(
         name=name,
         keep=source.keep,

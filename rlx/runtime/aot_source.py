@@ -68,7 +68,7 @@ def _graph_of(
 ) -> tuple[Graph, dict[str, Any], list[str]]:
     """Return the graph, the params that a function's arguments are, the names of its results."""
     if isinstance(given, Graph):
-        return given, dict(given.param_values), distinct_identifiers(given.output_names)
+        return given, dict(given.param_values), [*distinct_identifiers(given.output_names)]
     if not isinstance(given, Traceable):
         raise InputError(
             f"cannot make an artifact of a {type(given).__name__}",

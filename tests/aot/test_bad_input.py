@@ -43,11 +43,21 @@ def test_unknown_target_lists_the_known_ones(tmp_path: Path) -> None:
         aot(mlp(), tmp_path, target="z80")
 
 
-@pytest.mark.parametrize("name", ["my model", "9lives", "for", "", "-x"])
+@pytest.mark.parametrize("name", ["my model", "9lives", "for", "-x", "rlx_info", "INT8", "../x"])
 def test_name_that_is_no_identifier_is_refused(tmp_path: Path, name: str) -> None:
-    graph = mlp(name or "-")
     with pytest.raises(UnsupportedError, match="cannot be called"):
-        aot(graph, tmp_path, emit_only=True)
+        aot(mlp(), tmp_path, name=name, emit_only=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "spelled"),
+    [("my model", "my_model"), ("9lives", "n9lives"), ("for", "for_"), ("", "unnamed"),
+     ("rlx_info", "rlx_info_"), ("../x", "x"), ("main", "main_"), ("check", "check_")],
+)  # fmt: skip
+def test_name_of_a_graph_is_spelled_as_an_identifier(
+    tmp_path: Path, name: str, spelled: str
+) -> None:
+    assert aot(mlp(name), tmp_path, emit_only=True).name == spelled
 
 
 def test_unbounded_extent_is_refused(tmp_path: Path) -> None:
@@ -266,11 +276,3 @@ def test_an_empty_axis_without_a_largest_element_is_out_of_range(tmp_path: Path)
     ]
     assert found == [EXTENT_OUT_OF_RANGE, 0]
     assert y == 2
-
-
-@pytest.mark.parametrize("name", ["weights", "status", "parts"])
-def test_extents_named_as_variables_of_the_interface_are_refused(name: str, tmp_path: Path) -> None:
-    graph = Graph("named")
-    graph.set_outputs([graph.tanh(graph.input("x", (Dim(name, max=4),)))])
-    with pytest.raises(UnsupportedError, match=f"extent {name} has the name of a variable"):
-        aot(graph, tmp_path, emit_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import shlex
@@ -18,8 +19,10 @@ import pytest
 import rlx
 from rlx.cli import progress as progress_module
 from rlx.cli.main import main
+from rlx.cli.output import show
 from rlx.cli.parser import SHELLS, make_parser
 from rlx.cli.progress import progress
+from rlx.errors import GraphError, Source
 from tests.language.tiny import random_weights, write_model
 
 Capture = pytest.CaptureFixture[str]
@@ -307,3 +310,24 @@ def test_an_error_of_the_command_itself_names_no_line_of_python(workspace: Path)
 def test_the_version_is_told(capsys: Capture) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"rlx {rlx.__version__}\n"
+
+
+def test_commands_print_through_one_function() -> None:
+    bare = []
+    for path in sorted(Path(rlx.cli.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
+                bare.append(f"{path.name}:{node.lineno}")
+    assert [place.split(":")[0] for place in bare] == ["output.py"]
+
+
+def test_output_spells_out_what_controls_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    show("a\x1b]0;t\x07\r\u202eb\ud800\nfamilie \U0001f468\u200d\U0001f469 é")
+    shown = "a\\x1b]0;t\\x07\\r\\u202eb\\ud800\nfamilie \U0001f468\u200d\U0001f469 é\n"
+    assert capsys.readouterr().out == shown
+
+
+def test_error_spells_out_what_controls_a_terminal() -> None:
+    error = GraphError("no \x1b[2J", source=Source("\x1b[31m.py", 1, "f\x07"))
+    assert "\x1b" not in str(error)
+    assert "\\x1b[2J" in str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -13,7 +14,7 @@ import pytest
 from rlx.errors import Source
 from rlx.ir.graph import Graph
 from rlx.report.data import ReportData, report_data, sources_of
-from rlx.report.page import embedded_json, render_page
+from rlx.report.page import embedded, render_page
 from rlx.report.stages import Stages
 from rlx.target import named_target
 from tests.passes.models import encoder
@@ -110,7 +111,7 @@ def test_data_cannot_end_its_script_element() -> None:
     g = Graph("</script><b>")
     g.set_outputs([g.exp(g.input("x", (2,)))])
     data = report_data(Stages.of(g, named_target("x86-64-v3")))
-    text = embedded_json(data)
+    text = embedded(dataclasses.asdict(data))
     assert "<" not in text
     assert json.loads(text)["name"] == "</script><b>"
     assert "<b>" not in render_page(data)

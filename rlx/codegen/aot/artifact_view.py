@@ -42,12 +42,14 @@ from rlx.codegen.entry import can_fail, describe_fault
 from rlx.codegen.lower import Program
 from rlx.codegen.lower.graph import all_thunks
 from rlx.codegen.schedule import number_of
+from rlx.codegen.text import identifier, verbatim
 from rlx.dataclass import dataclass
 from rlx.ir.literal import Literal
 from rlx.passes.memory.planner import HEADER_BYTES
 
 _VERSION = "0.1.0"
 _COMMENT_WIDTH = 97
+_INFO_PLACES = {"arena": "IN_ARENA", "weights": "IN_WEIGHTS", "constants": "IN_CODE"}
 _LARGEST_EXAMPLE_BYTES = 1 << 16
 """Of all examples that the sample program holds; beyond that its inputs count up."""
 _LARGEST_STATIC_BYTES = 1 << 30
@@ -62,8 +64,9 @@ def artifact_view(
     run: tuple[Step, ...],
 ) -> dict[str, Any]:
     """Return all that the templates of an artifact read of it, by name."""
-    tensors = _tensors_of(program, layout, options)
-    symbols = [symbol_view(symbol) for symbol in program.graph.symbols]
+    tensors = _tensors_of(layout, options)
+    extents = layout.extents
+    symbols = [symbol_view(symbol, extents[symbol.name]) for symbol in program.graph.symbols]
     statuses = statuses_of(
         program.kernels.values(), has_weights=layout.weights_bytes > 0, has_symbols=bool(symbols)
     )
@@ -73,12 +76,12 @@ def artifact_view(
         **_memory(layout),
         **_linking(layout, options),
         **_arguments(layout, symbols, tensors, options.name.upper()),
-        "doubtful_extents": doubtful_extents(program.graph),
+        "doubtful_extents": doubtful_extents(program.graph, extents),
         "statuses": status_views(statuses, layout.alignment),
         "stack_bytes": stack_bytes(kernels, options.machine),
         "faults": list(_faults(program)),
         "setup_steps": step_views(setup, ()),
-        "run_steps": step_views(run, program.graph.symbols),
+        "run_steps": step_views(run, extents.values()),
         **_state(layout, tensors, options.name.upper()),
         **_sample(layout, tensors, options),
     }
@@ -95,14 +98,14 @@ class _Tensors:
     plain_outputs: list[TensorView]
 
 
-def _tensors_of(program: Program, layout: ArtifactLayout, options: Options) -> _Tensors:
-    prefix, declared = options.name.upper(), program.graph.symbols
-    inputs = [tensor_view(t, prefix, "INPUT", declared) for t in layout.inputs]
-    outputs = [tensor_view(t, prefix, "OUTPUT", declared) for t in layout.outputs]
+def _tensors_of(layout: ArtifactLayout, options: Options) -> _Tensors:
+    prefix, extents = options.name.upper(), layout.extents
+    inputs = [tensor_view(t, prefix, "INPUT", extents) for t in layout.inputs]
+    outputs = [tensor_view(t, prefix, "OUTPUT", extents) for t in layout.outputs]
     return _Tensors(
         inputs,
         outputs,
-        [tensor_view(t, prefix, "PARAM", declared) for t in layout.params],
+        [tensor_view(t, prefix, "PARAM", extents) for t in layout.params],
         _plain(inputs, [t.donated for t in layout.inputs]),
         _plain(outputs, [t.donated for t in layout.outputs]),
     )
@@ -111,11 +114,11 @@ def _tensors_of(program: Program, layout: ArtifactLayout, options: Options) -> _
 def _about(program: Program, options: Options) -> dict[str, Any]:
     """Say what the artifact is and how its C is written."""
     return {
-        "name": options.name,
-        "prefix": options.name.upper(),
-        "version": _VERSION,
+        "name": identifier(options.name),
+        "prefix": identifier(options.name.upper()),
+        "version": verbatim(_VERSION),
         "version_number": _version_number(),
-        "sources": sources_of(external_functions(program)),
+        "sources": verbatim(sources_of(external_functions(program))),
         "abi_version": ABI_VERSION,
         "freestanding": options.without_libm,
         "is_plain": options.is_plain,
@@ -135,11 +138,11 @@ def _memory(layout: ArtifactLayout) -> dict[str, Any]:
         "constants_bytes": layout.constants_bytes,
         "weights_magic": MAGIC,
         "weights_version": VERSION,
-        "weights_multiplier": f"0x{MULTIPLIER:016x}",
-        "weights_layout": f"0x{layout_hash(layout.weights):016x}",
+        "weights_multiplier": verbatim(f"0x{MULTIPLIER:016x}"),
+        "weights_layout": verbatim(f"0x{layout_hash(layout.weights):016x}"),
         "weights_header_bytes": WEIGHTS_HEADER_BYTES,
         "constants": [constant_view(t) for t in layout.constants],
-        "info_places": {"arena": "IN_ARENA", "weights": "IN_WEIGHTS", "constants": "IN_CODE"},
+        "info_places": {space: identifier(place) for space, place in _INFO_PLACES.items()},
     }
 
 
@@ -173,23 +176,23 @@ def _arguments(
     layout: ArtifactLayout, symbols: Sequence[SymbolView], tensors: _Tensors, prefix: str
 ) -> dict[str, Any]:
     """Spell the parameters of the artifact's functions, and what they pass on."""
-    blocks = [s.value for s in (Space.WEIGHTS, Space.CONSTANTS) if layout.reads(s)]
+    blocks = [identifier(s.value) for s in (Space.WEIGHTS, Space.CONSTANTS) if layout.reads(s)]
     names = [symbol.c_name for symbol in symbols]
-    extents = [f"int64_t {name}" for name in names]
+    arena, extents = identifier("arena"), [verbatim(f"int64_t {name}") for name in names]
     called = (*tensors.plain_inputs, *tensors.plain_outputs)
-    arrays = [f"const {t.c_type} *{t.c_name}" for t in tensors.plain_inputs]
-    arrays += [f"{t.c_type} *{t.c_name}" for t in tensors.plain_outputs]
+    arrays = [verbatim(f"const {t.c_type} *{t.c_name}") for t in tensors.plain_inputs]
+    arrays += [verbatim(f"{t.c_type} *{t.c_name}") for t in tensors.plain_outputs]
     return {
         "symbols": symbols,
         "extra_blocks": blocks,
-        "frame_fields": ["arena", *(BLOCKS[block] for block in blocks), *names],
-        "check_params": ["const void *arena", *extents],
-        "run_params": ["void *arena", *extents],
-        "run_names": ["arena", *names],
-        "run_at_args": ["arena", *(f"extents[{i}]" for i in range(len(symbols)))],
-        "sample_args": ["arena", *(f"{prefix}_MAX_{name.upper()}" for name in names)],
-        "call_params": ["void *arena", *extents, *arrays],
-        "call_names": ["arena", *names, *(t.c_name for t in called)],
+        "frame_fields": [arena, *(BLOCKS[block] for block in blocks), *names],
+        "check_params": [verbatim("const void *arena"), *extents],
+        "run_params": [verbatim("void *arena"), *extents],
+        "run_names": [arena, *names],
+        "run_at_args": [arena, *(verbatim(f"extents[{i}]") for i in range(len(symbols)))],
+        "sample_args": [arena, *(identifier(f"{prefix}_MAX_{s.constant}") for s in symbols)],
+        "call_params": [verbatim("void *arena"), *extents, *arrays],
+        "call_names": [arena, *names, *(t.c_name for t in called)],
     }
 
 
@@ -202,7 +205,9 @@ def _state(layout: ArtifactLayout, tensors: _Tensors, prefix: str) -> dict[str, 
         "params": params,
         "tensors": [*tensors.inputs, *tensors.outputs, *params],
         "groups": _groups(tensors.inputs, tensors.plain_outputs, params),
-        "arguments": [tensor_view(t, prefix, "PARAM") for t in keeps(layout, Keep.ARGUMENT)],
+        "arguments": [
+            tensor_view(t, prefix, "PARAM", layout.extents) for t in keeps(layout, Keep.ARGUMENT)
+        ],
         "embedded_state": [t for t in params if t.initial == "constants"],
         "loaded_state": [t for t in params if t.initial == "weights"],
     }
@@ -283,4 +288,4 @@ def _faults(program: Program) -> Iterator[tuple[int, str]]:
         number = number_of(thunk)
         if can_fail(program.kernels[thunk.kernel_key]) and number not in seen:
             seen.add(number)
-            yield number, describe_fault(thunk.node, number).replace("\\", "/").replace('"', "'")
+            yield number, describe_fault(thunk.node, number)

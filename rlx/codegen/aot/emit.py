@@ -31,15 +31,10 @@ from rlx.codegen.loops.nodes import Module
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower import Program
 from rlx.codegen.lower.graph import unread_constants
+from rlx.codegen.text import verbatim
 from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
-
-_TAKEN = frozenset(
-    ("arena", "weights", "constants", "status", "part", "parts", "frame", "used", "context",
-     "parallel_for")
-)  # fmt: skip
-"""Names of variables of the functions whose parameters extents are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
             for p in declared.params}  # fmt: skip
     layout = make_layout(
         program.plan, declared, keep, options.values, options.output_names,
-        alignment=options.alignment, unread=unread_constants(program),
+        name=name, alignment=options.alignment, unread=unread_constants(program),
     )  # fmt: skip
     setup = setup_steps(program, layout)
     run = run_steps(program, layout, is_threaded=options.threads is not None)
@@ -77,7 +72,7 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
         unit = without_libm(unit)
     view = artifact_view(program, layout, options, setup, run)
     view["foreign"] = foreign
-    view = {**view, "source_hash": f"0x{_source_hash(unit, view):016x}"}
+    view = {**view, "source_hash": verbatim(f"0x{_source_hash(unit, view):016x}")}
     manifest = manifest_of(program, layout, view, options.threads, options.target)
     templates = {
         f"{name}.h": "artifact.h.j2",
@@ -98,7 +93,7 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     if options.with_object:
         setup, run = _prefixed(setup, name), _prefixed(run, name)
         module = _module(program, (*setup, *run))
-        files[f"{name}_api.c"] = _api_text(program, view, setup, run, options.external)
+        files[f"{name}_api.c"] = _api_text(program, layout, view, (setup, run), options.external)
     phases = tuple(step.kernel.name for step in (*setup, *run))
     return ArtifactText(files, layout, manifest, module, phases)
 
@@ -110,17 +105,12 @@ def _check_symbols(graph: Graph) -> None:
                 f"extent {symbol.name} has no upper bound; an artifact's arena is a constant",
                 remedy=f"declare it as Dim({symbol.name!r}, max=...)",
             )
-        if symbol.name in _TAKEN:
-            raise UnsupportedError(
-                f"extent {symbol.name} has the name of a variable of the artifact's own code",
-                remedy="give the Dim another name",
-            )
 
 
 def _module(program: Program, steps: tuple[Step, ...]) -> Module:
     """Return the kernels of the program and its phases; nothing is exported."""
     kernels = (*program.kernels.values(), *(step.kernel for step in steps))
-    return Module(program.graph.name, functions_of(kernels), kernels, ())
+    return Module(program.schedule.name, functions_of(kernels), kernels, ())
 
 
 def _prefixed(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
@@ -133,19 +123,20 @@ def _prefixed(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
 
 def _api_text(
     program: Program,
+    layout: ArtifactLayout,
     view: Mapping[str, Any],
-    setup: tuple[Step, ...],
-    run: tuple[Step, ...],
+    phases: tuple[tuple[Step, ...], tuple[Step, ...]],
     symbols: Mapping[str, str],
 ) -> str:
-    """Return the C around kernels that are in an object file."""
+    """Return the C around kernels that are in an object file, those of both phases."""
+    setup, run = phases
     prototypes = tuple(kernel_prototype(step.kernel) for step in (*setup, *run))
     kernels = tuple(program.kernels.values())
     brought = tuple(external_prototypes(kernels, symbols, only=is_source))
     unit = UnitView(view["name"], (), (), (), brought, prototypes, (), (), ())
     steps = {
         "setup_steps": step_views(setup, ()),
-        "run_steps": step_views(run, program.graph.symbols),
+        "run_steps": step_views(run, layout.extents.values()),
     }
     return environment().get_template("api.c.j2").render(a={**view, **steps}, unit=unit)
 

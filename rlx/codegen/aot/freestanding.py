@@ -13,6 +13,7 @@ from dataclasses import replace
 from importlib import resources
 
 from rlx.codegen.c.emit import UnitView
+from rlx.codegen.text import Emitted, verbatim
 
 _CALL = re.compile(r"\b((?:fabs|trunc|floor|ceil|rint|sqrt|fma)f?)\(")
 _COMMENT = re.compile(r"^ *//.*$", re.MULTILINE)
@@ -26,14 +27,15 @@ def without_libm(unit: UnitView) -> UnitView:
     code = (_COMMENT.sub("", text) for group in texts for text in group)
     called = {name for text in code for name in _CALL.findall(text)}
     helpers, functions, kernels = (tuple(map(_renamed, group)) for group in texts)
-    own = _definitions(f"own_{name}" for name in called)
+    own = map(verbatim, _definitions(f"own_{name}" for name in called))
     return replace(unit, helpers=(*own, *helpers), functions=functions, kernels=kernels)
 
 
-def _renamed(text: str) -> str:
+def _renamed(text: str) -> Emitted:
     """Call our own functions, but in comments."""
-    return "\n".join(
-        line if _COMMENT.match(line) else _CALL.sub(r"own_\1(", line) for line in text.split("\n")
+    lines = text.split("\n")
+    return verbatim(
+        "\n".join(line if _COMMENT.match(line) else _CALL.sub(r"own_\1(", line) for line in lines)
     )
 
 

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import bisect
 import enum
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from rlx.codegen.aot.names import distinct_identifiers
+from rlx.codegen.aot.names import (
+    distinct_identifiers,
+    names_for_extents,
+    names_for_tensors,
+    names_of_extents,
+)
 from rlx.codegen.aot.ranks import communicators_of
+from rlx.codegen.c.names import free_name
+from rlx.codegen.text import Emitted
 from rlx.dataclass import dataclass
 from rlx.errors import GraphError, InternalError
 from rlx.ir.dtype import DType
@@ -27,8 +34,6 @@ from rlx.passes.memory.planner import ALIGNMENT
 
 WEIGHTS_HEADER_BYTES = 64
 """Magic, version, layout hash, size and content hash before the tensors."""
-
-_RESERVED = ("arena", "base", "status", "fault", "weights", "constants", "data", "bytes")
 
 
 class Space(enum.Enum):
@@ -96,6 +101,8 @@ class ArtifactLayout:
     """What is embedded in the code, in order: graph constants, then embedded params."""
     unused: tuple[str, ...]
     """Inputs and params that nothing reads."""
+    extents: Mapping[str, Emitted] = field(default_factory=dict)
+    """The symbols of the program by name, in order, and what C calls them."""
     _cuts: tuple[_Cut, ...] = field(repr=False, default=())
     alignment: int = ALIGNMENT
     """What offsets in the arena, and its address, are multiples of."""
@@ -133,17 +140,19 @@ def make_layout(
     values: Mapping[str, Literal],
     output_names: Sequence[str] = (),
     *,
+    name: str = "",
     alignment: int = ALIGNMENT,
     unread: Collection[Value] = (),
 ) -> ArtifactLayout:
     """Lay out an artifact of `declared`, whose lowered graph has the memory `plan`.
 
-    `values` holds the content of the embedded params; `output_names` names the outputs that
-    replace nothing, in order. `alignment` is that of the plan; below that of a cache line,
-    constants lie as close as a C struct's members. Constants in `unread` are nowhere.
+    The artifact is called `name`. `values` holds the content of the embedded params;
+    `output_names` names the outputs that replace nothing, in order. `alignment` is that of the
+    plan; below that of a cache line, constants lie as close as a C struct's members. Constants in
+    `unread` are nowhere.
     """
     return _ArtifactLayoutMaker(
-        plan, declared, keep, values, output_names, alignment, unread
+        plan, declared, keep, values, output_names, name, alignment, unread
     ).make()
 
 
@@ -155,6 +164,7 @@ class _ArtifactLayoutMaker:
         keep: Mapping[str, Keep],
         values: Mapping[str, Literal],
         output_names: Sequence[str],
+        name: str,
         alignment: int,
         unread: Collection[Value],
     ) -> None:
@@ -167,13 +177,19 @@ class _ArtifactLayoutMaker:
         self._values = values
         self._communicators = communicators_of(declared)
         self._leaves = {str(leaf.node.name): leaf for leaf in declared.inputs + declared.params}
-        self._c_names = dict(
-            zip(self._leaves, distinct_identifiers(self._leaves, _RESERVED), strict=True)
-        )
+        symbols = [symbol.name for symbol in plan.graph.symbols]
+        self._name = name
+        extents = distinct_identifiers(symbols, names_for_extents(name), artifact=name)
+        self._extents = dict(zip(symbols, extents, strict=True))
+        reserved = (*names_for_tensors(name), *names_of_extents(extents))
+        self._c_names = dict(zip(self._leaves, self._distinct(self._leaves, reserved), strict=True))
+        self._reserved = (*reserved, *self._c_names.values())
         self._lowered = {str(v.node.name): v for v in plan.graph.inputs + plan.graph.params}
         self._weights_end = WEIGHTS_HEADER_BYTES
         self._constants_end = 0
         self._constants: list[Tensor] = []
+        self._members: set[str] = set(self._c_names.values())
+        """Names of what is embedded, and of what may be."""
         self._pool: dict[tuple[DType, bytes], int] = {}
         """Where constants of equal content lie."""
         self._moved: list[tuple[int, int, Space, int]] = []
@@ -184,7 +200,7 @@ class _ArtifactLayoutMaker:
         self._drop_params_nobody_reads()
         moved_params = [self._param(name) for name in self._used(self._declared.params)]
         cuts = tuple(_cuts(self._moved, self._alignment))
-        arena = ArtifactLayout(0, 0, (), (), (), (), (), cuts, self._alignment)
+        arena = ArtifactLayout(0, 0, (), (), (), (), (), {}, cuts, self._alignment)
         has_weights = any(param.keep is Keep.FILE for param in moved_params)
         return ArtifactLayout(
             arena_bytes=arena.relocate(self._plan.arena_bytes)[1],
@@ -194,9 +210,14 @@ class _ArtifactLayoutMaker:
             params=tuple(_in_arena(param, arena) for param in moved_params),
             constants=tuple(self._constants),
             unused=tuple(name for name in self._leaves if name not in self._lowered),
+            extents=self._extents,
             _cuts=cuts,
             alignment=self._alignment,
         )
+
+    def _distinct(self, names: Iterable[str], reserved: Iterable[str]) -> list[Emitted]:
+        """Return identifiers of tensors, which differ from the functions that give addresses."""
+        return distinct_identifiers(names, reserved, artifact=self._name)
 
     def _drop_params_nobody_reads(self) -> None:
         """A weights file that nothing reads would have to be there all the same."""
@@ -224,7 +245,7 @@ class _ArtifactLayoutMaker:
         name = f"constant_{label}" if self._is_outer(value) else f"constant_{label}_{offset}"
         content = (value.dtype, data.array.tobytes())
         if content not in self._pool:
-            self._pool[content] = self._embed(name, value.type, data)
+            self._pool[content] = self._embed(free_name(name, self._members), value.type, data)
         target = self._pool[content]
         self._moved.append((offset, offset + value.type.bytes, Space.CONSTANTS, target))
 
@@ -236,6 +257,7 @@ class _ArtifactLayoutMaker:
         dense = self._alignment < ALIGNMENT
         target = align_up(self._constants_end, type.dtype.part.size if dense else ALIGNMENT)
         self._constants_end = target + type.bytes
+        self._members.add(c_name)
         self._constants.append(Tensor(c_name, c_name, type, Space.CONSTANTS, target, data=data))
         return target
 
@@ -278,9 +300,8 @@ class _ArtifactLayoutMaker:
             )
         by_position = dict(zip(plain, given, strict=True))
         named = [by_position.get(i) or f"{replaces[i]}_next" for i in range(len(outputs))]
-        taken = (*_RESERVED, *self._c_names.values())
         for position, (output, c_name) in enumerate(
-            zip(outputs, distinct_identifiers(named, taken), strict=True)
+            zip(outputs, self._distinct(named, self._reserved), strict=True)
         ):
             space, offset = arena.relocate(self._plan.slots[output].offset)
             if space is not Space.ARENA:

@@ -20,7 +20,6 @@ from rlx.codegen.lower import Program
 from rlx.codegen.schedule import AnyThunk, Phase, Thunk
 from rlx.codegen.threaded import is_shared, share_of
 from rlx.dataclass import dataclass
-from rlx.ir.shape import Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +36,12 @@ def setup_steps(program: Program, layout: ArtifactLayout) -> tuple[Step, ...]:
     if not thunks:
         return ()
     doc = "What depends on params and constants only."
-    return (_PhaseMaker(program, layout, ()).stretch("setup_phase", thunks, doc),)
+    return (_PhaseMaker(program, layout, {}).stretch("setup_phase", thunks, doc),)
 
 
 def run_steps(program: Program, layout: ArtifactLayout, *, is_threaded: bool) -> tuple[Step, ...]:
     """Return the hot path."""
-    maker = _PhaseMaker(program, layout, program.graph.symbols)
+    maker = _PhaseMaker(program, layout, layout.extents)
     thunks = program.schedule.phase(Phase.RUN)
     if not is_threaded:
         return (maker.stretch("run_phase", thunks, "The hot path."),)
@@ -64,7 +63,7 @@ class _PlacedCalls(ThunkCalls):
         maker: _PhaseMaker,
         blocks: Mapping[Space, Buffer],
     ) -> None:
-        extents = {symbol.name: k.scalar(symbol.name) for symbol in maker.symbols}
+        extents = {symbol: k.scalar(c_name) for symbol, c_name in maker.extents.items()}
         super().__init__(k, blocks[Space.ARENA], extents, maker.program.kernels)
         self._layout = maker.layout
         self._blocks = blocks
@@ -76,11 +75,11 @@ class _PlacedCalls(ThunkCalls):
 
 @dataclass(frozen=True, slots=True)
 class _PhaseMaker:
-    """Makes kernels that take the extents of `symbols`; what is set up depends on none."""
+    """Makes kernels that take `extents`: by symbol, the name in C. What is set up has none."""
 
     program: Program
     layout: ArtifactLayout
-    symbols: Sequence[Symbol]
+    extents: Mapping[str, str]
 
     def is_shared(self, thunk: AnyThunk) -> bool:
         if not isinstance(thunk, Thunk):

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from rlx.codegen.aot.layout import ArtifactLayout, Keep, Tensor
 from rlx.codegen.aot.phases import Step
 from rlx.codegen.aot.status import MEANING, AnyStatus
-from rlx.codegen.c.names import variable_name
 from rlx.codegen.c.spelling import literal
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Const, Prim, ValueType, storage
+from rlx.codegen.text import Emitted, identifier, verbatim
 from rlx.dataclass import dataclass
 from rlx.ir.demands import demanded
 from rlx.ir.dtype import DType
@@ -45,21 +45,23 @@ class TensorView:
     """One tensor as the header and the sources mention it."""
 
     name: str
-    c_name: str
-    constant: str
+    c_name: Emitted
+    constant: Emitted
     """The stem of its macro-free constants, `MLP_X`."""
-    c_type: str
+    c_type: Emitted
     dtype: str
     shape: str
-    extents: tuple[str, ...]
+    extents: tuple[int, ...]
     """Per axis, its largest extent."""
     note: str
     offset: int
     bytes: int
-    size: str
+    size: Emitted
     """Bytes at the extents of a call, as an expression."""
+    varies: bool
+    """True if a call may use fewer bytes."""
     elements: int
-    role: str
+    role: Emitted
     space: str
     is_float: bool
     is_replaced: bool
@@ -68,7 +70,7 @@ class TensorView:
     """What a run does to it, in words."""
     axis_symbols: tuple[int, ...]
     """Per axis, the number of the symbol that it is, as `rlx_info.h` counts."""
-    example: tuple[str, ...] = ()
+    example: tuple[Emitted, ...] = ()
     """The elements that the sample program gives it, as lines of literals."""
     initial: str = ""
     """Where its first value lies: `weights` or `constants`."""
@@ -81,26 +83,27 @@ class TensorView:
 class ConstantView:
     """An array embedded in the code."""
 
-    c_name: str
-    c_type: str
+    c_name: Emitted
+    c_type: Emitted
     shape: str
     elements: int
     offset: int
-    lines: tuple[str, ...]
+    lines: tuple[Emitted, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolView:
     name: str
-    c_name: str
+    c_name: Emitted
+    constant: Emitted
     min: int
     max: int
 
 
 BLOCKS = {
-    "arena": "arena",
-    "weights": "weights_of(arena)",
-    "constants": "(const uint8_t *)&constant_data",
+    "arena": verbatim("arena"),
+    "weights": verbatim("weights_of(arena)"),
+    "constants": verbatim("(const uint8_t *)&constant_data"),
 }
 """How the interface reaches each block of memory."""
 
@@ -109,9 +112,9 @@ BLOCKS = {
 class StepView:
     """A call of a phase's kernel."""
 
-    name: str
-    args: tuple[str, ...]
-    frame_args: tuple[str, ...]
+    name: Emitted
+    args: tuple[Emitted, ...]
+    frame_args: tuple[Emitted, ...]
     """The same in a task that shares a run."""
     fails: bool
     is_shared: bool
@@ -119,17 +122,17 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    name: str
+    name: Emitted
     value: int
     text: str
 
 
 def tensor_view(
-    tensor: Tensor, prefix: str, role: str, symbols: Sequence[Symbol] = ()
+    tensor: Tensor, prefix: str, role: str, extents: Mapping[str, Emitted]
 ) -> TensorView:
     """Return the view of `tensor` in an artifact whose constants start with `prefix`.
 
-    `symbols` are the program's.
+    `extents` are the program's symbols and what C calls them, in order.
     """
     prim = storage(tensor.type.dtype)
     pairs = 2 if tensor.type.dtype.is_complex else 1
@@ -138,23 +141,24 @@ def tensor_view(
         initial, initial_offset = tensor.initial[0].value, tensor.initial[1]
     return TensorView(
         name=tensor.name,
-        c_name=tensor.c_name,
-        constant=f"{prefix}_{tensor.c_name.upper()}",
+        c_name=identifier(tensor.c_name),
+        constant=identifier(f"{prefix}_{tensor.c_name.upper()}"),
         c_type=c_type(prim),
         dtype=str(tensor.type.dtype),
         shape=", ".join(map(str, tensor.type.shape)) or "scalar",
-        extents=tuple(str(_upper(extent)) for extent in tensor.type.shape),
+        extents=tuple(_upper(extent) for extent in tensor.type.shape),
         note=_NOTES.get(tensor.type.dtype, "") if tensor.ranks is None else _reached(tensor.ranks),
         offset=tensor.offset,
         bytes=tensor.bytes,
-        size=size_text(tensor.type),
+        size=size_text(tensor.type, extents),
+        varies=not tensor.type.is_static,
         elements=pairs * tensor.bytes // tensor.type.dtype.size,
-        role=role,
+        role=identifier(role),
         space=tensor.space.value,
         is_float=prim.is_float,
         is_replaced=tensor.donated,
         fate=_FATES.get((role, tensor.donated), ""),
-        axis_symbols=tuple(_axis_symbol(extent, symbols) for extent in tensor.type.shape),
+        axis_symbols=tuple(_axis_symbol(extent, list(extents)) for extent in tensor.type.shape),
         initial=initial,
         initial_offset=initial_offset,
         ranks=tensor.ranks,
@@ -171,7 +175,7 @@ def constant_view(tensor: Tensor) -> ConstantView:
     assert tensor.data is not None, "what is embedded has content"
     texts = literals(tensor.data)
     return ConstantView(
-        c_name=tensor.c_name,
+        c_name=identifier(tensor.c_name),
         c_type=c_type(storage(tensor.type.dtype)),
         shape=str(tensor.type),
         elements=len(texts),
@@ -180,11 +184,12 @@ def constant_view(tensor: Tensor) -> ConstantView:
     )
 
 
-def symbol_view(symbol: Symbol) -> SymbolView:
-    return SymbolView(symbol.name, variable_name(symbol.name), symbol.min, symbol.max or 0)
+def symbol_view(symbol: Symbol, c_name: Emitted) -> SymbolView:
+    constant = identifier(c_name.upper())
+    return SymbolView(symbol.name, c_name, constant, symbol.min, symbol.max or 0)
 
 
-def doubtful_extents(graph: Graph) -> list[str]:
+def doubtful_extents(graph: Graph, extents: Mapping[str, Emitted]) -> list[Emitted]:
     """Return the extents, in C, that are negative for some values of their symbols.
 
     An op refuses them then: its window does not fit, or it reads outside of an axis.
@@ -193,7 +198,7 @@ def doubtful_extents(graph: Graph) -> list[str]:
     found = dict.fromkeys(extent for shape in shapes for extent in shape if ends(extent)[0] < 0)
     with demanded() as needed:
         _infer_again(graph)
-    return [extent_text(extent) for extent in dict.fromkeys([*found, *needed])]
+    return [extent_text(extent, extents) for extent in dict.fromkeys([*found, *needed])]
 
 
 def _infer_again(graph: Graph) -> None:
@@ -204,19 +209,19 @@ def _infer_again(graph: Graph) -> None:
             _infer_again(body)
 
 
-def step_views(steps: Sequence[Step], symbols: Sequence[Symbol]) -> list[StepView]:
-    extents = {symbol.name: variable_name(symbol.name) for symbol in symbols}
+def step_views(steps: Sequence[Step], extents: Collection[str]) -> list[StepView]:
+    """Return the views of calls that are given some of the extents, by their names in C."""
     return [_step_view(step, extents) for step in steps]
 
 
-def _step_view(step: Step, extents: Mapping[str, str]) -> StepView:
+def _step_view(step: Step, extents: Collection[str]) -> StepView:
     kernel = step.kernel
-    blocks = [buffer.name for buffer in kernel.buffers]
-    names = [extents[scalar.name] for scalar in kernel.scalars if scalar.name in extents]
+    blocks = [identifier(buffer.name) for buffer in kernel.buffers]
+    names = [identifier(scalar.name) for scalar in kernel.scalars if scalar.name in extents]
     return StepView(
-        name=kernel.name,
+        name=identifier(kernel.name),
         args=(*(BLOCKS[block] for block in blocks), *names),
-        frame_args=tuple(f"frame->{name}" for name in (*blocks, *names)),
+        frame_args=tuple(verbatim(f"frame->{name}") for name in (*blocks, *names)),
         fails=can_fail(kernel),
         is_shared=step.is_shared,
     )
@@ -225,45 +230,45 @@ def _step_view(step: Step, extents: Mapping[str, str]) -> StepView:
 def status_views(statuses: Collection[AnyStatus], alignment: int) -> list[StatusView]:
     """Return the views of `statuses`, by value; `alignment` is the arena's."""
     return [
-        StatusView(status.name, int(status), text.format(alignment=alignment))
+        StatusView(identifier(status.name), int(status), text.format(alignment=alignment))
         for status, text in MEANING.items()
         if status in statuses
     ]
 
 
-def c_type(prim: Prim) -> str:
+def c_type(prim: Prim) -> Emitted:
     """Return the C type of an element; half floats are their bits."""
     if prim in _C_TYPES:
-        return _C_TYPES[prim]
-    return f"{'' if prim.is_signed else 'u'}int{prim.size * 8}_t"
+        return identifier(_C_TYPES[prim])
+    return identifier(f"{'' if prim.is_signed else 'u'}int{prim.size * 8}_t")
 
 
-def size_text(type: TensorType) -> str:
+def size_text(type: TensorType, extents: Mapping[str, Emitted]) -> Emitted:
     """Return the bytes of a tensor as a C expression over its symbols."""
     if type.is_static:
-        return str(type.bytes)
-    return f"(size_t)({extent_text(type.elements)}) * {type.dtype.size}"
+        return verbatim(str(type.bytes))
+    return verbatim(f"(size_t)({extent_text(type.elements, extents)}) * {type.dtype.size}")
 
 
-def extent_text(extent: Extent) -> str:
-    """Return an extent as a C expression of int64_t."""
+def extent_text(extent: Extent, extents: Mapping[str, Emitted]) -> Emitted:
+    """Return an extent as a C expression of int64_t; `extents` are the names of symbols in C."""
     if isinstance(extent, int):
-        return str(extent)
+        return verbatim(str(extent))
     terms = [
         " * ".join([*([] if factor == 1 and monomial else [str(factor)]),
-                    *map(_factor_text, monomial)])
+                    *(_factor_text(each, extents) for each in monomial)])
         for monomial, factor in extent.terms
     ]  # fmt: skip
-    return " + ".join(terms)
+    return verbatim(" + ".join(terms))
 
 
-def _factor_text(factor: Factor) -> str:
+def _factor_text(factor: Factor, extents: Mapping[str, Emitted]) -> Emitted:
     """Return a factor in C, whose division rounds towards zero: see `Extents`."""
     if not isinstance(factor, Quotient):
-        return variable_name(factor.name)
+        return extents[factor.name]
     dividend, missing = factor.nonnegative
-    text = f"({extent_text(dividend)}) / {factor.divisor}"
-    return f"({text} - {missing})" if missing else f"({text})"
+    text = f"({extent_text(dividend, extents)}) / {factor.divisor}"
+    return verbatim(f"({text} - {missing})" if missing else f"({text})")
 
 
 def literals(data: Literal) -> list[str]:
@@ -276,16 +281,16 @@ def literals(data: Literal) -> list[str]:
     return [literal(Const(x, type)) for x in pairs.tolist()]
 
 
-def filled(texts: Sequence[str]) -> Iterator[str]:
-    """Yield comma-separated lines of limited length."""
+def filled(texts: Sequence[str]) -> Iterator[Emitted]:
+    """Yield comma-separated lines of literals, of limited length."""
     line = ""
     for text in texts:
         if line and len(line) + len(text) + 2 > _LINE_LENGTH - 4:
-            yield line
+            yield verbatim(line)
             line = ""
         line += f"{' ' if line else ''}{text},"
     if line:
-        yield line
+        yield verbatim(line)
 
 
 def keeps(layout: ArtifactLayout, keep: Keep) -> list[Tensor]:
@@ -296,8 +301,7 @@ def _upper(extent: Extent) -> int:
     return extent if isinstance(extent, int) else extent.upper
 
 
-def _axis_symbol(extent: Extent, symbols: Sequence[Symbol]) -> int:
+def _axis_symbol(extent: Extent, names: Sequence[str]) -> int:
     if isinstance(extent, int):
         return _FIXED
-    names = [symbol.name for symbol in symbols]
     return names.index(str(extent)) if str(extent) in names else _COMPUTED

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rlx.codegen.text import c_comment
+
 
 class Level(enum.IntEnum):
     """C's precedence levels, loosest first."""
@@ -72,9 +74,8 @@ def wrap(line: str) -> list[str]:
 
 def comment(text: str) -> list[str]:
     """Return `text` as lines of a comment; none ends in a backslash, which would go on."""
-    plain = " ".join(text.split()).rstrip("\\")
     return textwrap.wrap(
-        plain,
+        c_comment(text),
         _LINE_LENGTH,
         initial_indent="// ",
         subsequent_indent="// ",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlx.codegen.text import Emitted, identifier
 from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 
@@ -32,17 +33,17 @@ _C_FLOATS = {DType.F32: "float", DType.F64: "double"}
 class Fold:
     """A function that folds elements of one dtype over ranks."""
 
-    symbol: str
+    symbol: Emitted
     reduction: str
     dtype: DType
 
     @property
-    def mpi_type(self) -> str:
-        return _TYPES[self.dtype]
+    def mpi_type(self) -> Emitted:
+        return identifier(_TYPES[self.dtype])
 
     @property
-    def mpi_op(self) -> str:
-        return f"MPI_{self.reduction.upper()}"
+    def mpi_op(self) -> Emitted:
+        return identifier(f"MPI_{self.reduction.upper()}")
 
     @property
     def width(self) -> int:
@@ -53,13 +54,13 @@ class Fold:
         return self.reduction != "sum" and self.dtype in _C_FLOATS
 
     @property
-    def name(self) -> str:
+    def name(self) -> Emitted:
         """What MPI is given to fold with."""
-        return f"mpi_{self.reduction}_{self.dtype}"
+        return identifier(f"mpi_{self.reduction}_{self.dtype}")
 
     @property
-    def c_type(self) -> str:
-        return _C_FLOATS[self.dtype]
+    def c_type(self) -> Emitted:
+        return identifier(_C_FLOATS[self.dtype])
 
 
 def is_collective(symbol: str) -> bool:
@@ -79,7 +80,7 @@ def _folds(symbols: Sequence[str], collective: str) -> list[Fold]:
         for reduction in ("sum", "max", "min"):
             symbol = PREFIX + fold_name(collective, reduction, dtype)
             if symbol in symbols:
-                found.append(Fold(symbol, reduction, dtype))
+                found.append(Fold(identifier(symbol), reduction, dtype))
     return found
 
 

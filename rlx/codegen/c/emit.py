@@ -9,6 +9,7 @@ goldens and inspection). The text depends on the module alone. It needs the comp
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from rlx.codegen.c.code import comment, fit
 from rlx.codegen.c.expressions import ExpressionEmitter
@@ -27,7 +28,15 @@ from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Invoke, Kernel, Load, Module, Status, Store
 from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.visit import all_expressions, walk
+from rlx.codegen.text import Emitted, identifier, verbatim
 from rlx.dataclass import dataclass
+
+
+class StatusCode(NamedTuple):
+    """What a kernel returns, as an enumerator."""
+
+    name: Emitted
+    value: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +44,15 @@ class UnitView:
     """What the template of a translation unit lays out."""
 
     name: str
-    statuses: tuple[Status, ...]
-    places: tuple[tuple[str, list[tuple[str, int]]], ...]
+    statuses: tuple[StatusCode, ...]
+    places: tuple[tuple[Emitted, list[tuple[Emitted, int]]], ...]
     """Per block of memory the offsets of its tensors."""
-    types: tuple[str, ...]
-    externals: tuple[str, ...]
-    entries: tuple[str, ...]
-    helpers: tuple[str, ...]
-    functions: tuple[str, ...]
-    kernels: tuple[str, ...]
+    types: tuple[Emitted, ...]
+    externals: tuple[Emitted, ...]
+    entries: tuple[Emitted, ...]
+    helpers: tuple[Emitted, ...]
+    functions: tuple[Emitted, ...]
+    kernels: tuple[Emitted, ...]
     has_doubles: bool = False
     """True if vectors of eight doubles must be kept from compilers that move them wrongly."""
     is_plain: bool = False
@@ -62,7 +71,11 @@ def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> 
 
 def emit_source(symbol: str) -> str:
     """Return the C file of a function that a user brought, by itself."""
-    return environment().get_template("source.c.j2").render(text=sources_of([symbol]).strip())
+    return (
+        environment()
+        .get_template("source.c.j2")
+        .render(text=verbatim(sources_of([symbol]).strip()))
+    )
 
 
 def unit_view(module: Module, symbols: Mapping[str, str], *, is_plain: bool = False) -> UnitView:
@@ -77,20 +90,24 @@ def unit_view(module: Module, symbols: Mapping[str, str], *, is_plain: bool = Fa
     kernels += [emitter.kernel(entry, is_entry=True) for entry in module.entries]
     return UnitView(
         name=module.name,
-        statuses=tuple(emitter.prelude.statuses),
+        statuses=tuple(map(_status_code, emitter.prelude.statuses)),
         places=tuple(emitter.prelude.places),
-        types=tuple(emitter.prelude.types),
+        types=tuple(map(verbatim, emitter.prelude.types)),
         externals=tuple(external_prototypes(defined, symbols, is_plain=is_plain)),
         entries=tuple(entry_signature(entry) for entry in module.entries),
-        helpers=tuple(emitter.prelude.helpers),
-        functions=tuple(emitter.functions.texts),
+        helpers=tuple(map(verbatim, emitter.prelude.helpers)),
+        functions=tuple(map(verbatim, emitter.functions.texts)),
         kernels=tuple(kernels),
         has_doubles=has_doubles and not is_plain,
         is_plain=is_plain,
     )
 
 
-def emit_kernel(kernel: Kernel) -> str:
+def _status_code(status: Status) -> StatusCode:
+    return StatusCode(identifier(status.name), int(status))
+
+
+def emit_kernel(kernel: Kernel) -> Emitted:
     """Return the C function of one kernel, with its comment."""
     return ModuleEmitter().kernel(kernel)
 
@@ -106,7 +123,7 @@ class ModuleEmitter:
         self.prelude = Prelude(is_plain=is_plain)
         self.functions = FunctionTable(self.prelude)
 
-    def kernel(self, kernel: Kernel, *, is_entry: bool = False) -> str:
+    def kernel(self, kernel: Kernel, *, is_entry: bool = False) -> Emitted:
         """Return the definition of `kernel`; an entry is exported and always returns a status."""
         kernel = dead_code(kernel)
         used = used_names(kernel)
@@ -124,7 +141,7 @@ class ModuleEmitter:
         head = _signature(kernel, names, is_entry=is_entry, tail=") {", is_plain=is_plain)
         if self._marks_wide and not is_entry and keeps_wide_vectors(kernel):
             doc.append("WIDE_VECTORS")
-        return "\n".join([*doc, head, *emitter.lines, "}"])
+        return verbatim("\n".join([*doc, head, *emitter.lines, "}"]))
 
     def _open(
         self, emitter: StatementEmitter, kernel: Kernel, used: set[str], *, is_entry: bool
@@ -144,17 +161,17 @@ class ModuleEmitter:
             emitter.line(f"int {shown(STATUS)};")
 
 
-def entry_signature(entry: Kernel) -> str:
+def entry_signature(entry: Kernel) -> Emitted:
     """Return the prototype of an entry."""
     names = display_names(dead_code(entry), is_entry=True)
-    return _signature(entry, names, is_entry=True, tail=");")
+    return verbatim(_signature(entry, names, is_entry=True, tail=");"))
 
 
-def kernel_prototype(kernel: Kernel) -> str:
+def kernel_prototype(kernel: Kernel) -> Emitted:
     """Return the prototype of a kernel that is defined elsewhere."""
     names = display_names(dead_code(kernel), is_entry=False)
     linkage = _linkage(kernel, is_entry=False)
-    return _signature(kernel, names, is_entry=False, tail=");").removeprefix(linkage)
+    return verbatim(_signature(kernel, names, is_entry=False, tail=");").removeprefix(linkage))
 
 
 def _signature(
@@ -175,7 +192,7 @@ def _signature(
         params.append(f"int64_t *{names[FAULT]}")
     returned = "int" if is_entry or can_fail(kernel) else "void"
     linkage = _linkage(kernel, is_entry=is_entry, is_plain=is_plain)
-    head = f"{linkage}{returned} {function_name(kernel.name)}("
+    head = f"{linkage}{returned} {identifier(function_name(kernel.name))}("
     return "\n".join(fit(head, params or ["void"], tail, ""))
 
 

@@ -16,6 +16,7 @@ from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
 from rlx.codegen.c.spelling import mask_prim, memory_typedef, scalar_type, unsigned, vector_typedef
 from rlx.codegen.loops.nodes import BinaryOp, Const, Prim, Status, UnaryOp, ValueType
+from rlx.codegen.text import Emitted, identifier
 from rlx.errors import InternalError
 
 _LIBM = {
@@ -29,6 +30,8 @@ _LIBM = {
 _GREATEST_INT = (1 << 31) - 1
 _PREFIXES = {"arena": "AT", "weights": "WEIGHTS_AT", "constants": "CONSTANTS_AT"}
 """What the enumerators of places in a block of memory start with."""
+_NO_WORD = re.compile(r"[^A-Za-z0-9_]+")
+_LONGEST_PLACE = 200
 _WRAPPING = {BinaryOp.ADD: "+", BinaryOp.SUB: "-", BinaryOp.MUL: "*", BinaryOp.SHL: "<<"}
 
 
@@ -78,11 +81,12 @@ class Prelude:
         return sorted(self.faults)
 
     @property
-    def places(self) -> list[tuple[str, list[tuple[str, int]]]]:
+    def places(self) -> list[tuple[Emitted, list[tuple[Emitted, int]]]]:
         """Per block of memory the names and offsets of its tensors, by offset and first use."""
-        blocks: dict[str, list[tuple[str, int]]] = {}
+        blocks: dict[Emitted, list[tuple[Emitted, int]]] = {}
         for (place, offset), name in self._places.items():
-            blocks.setdefault(place.partition(" ")[0], []).append((name, offset))
+            block = identifier(place.partition(" ")[0])
+            blocks.setdefault(block, []).append((identifier(name), offset))
         return [(block, sorted(named, key=lambda p: p[1])) for block, named in blocks.items()]
 
     def place(self, constant: Const) -> str:
@@ -92,8 +96,8 @@ class Prelude:
         key = constant.name, int(constant.value)
         if key not in self._places:
             block, _, label = constant.name.partition(" ")
-            plain = re.sub(r"\W+", "_", label).strip("_")
-            wanted = f"{_PREFIXES[block]}_{plain}".upper()
+            plain = _NO_WORD.sub("_", label).strip("_").upper()[:_LONGEST_PLACE]
+            wanted = identifier(f"{_PREFIXES[block]}_{plain}")
             self._places[key] = free_name(wanted, set(self._places.values()))
         return self._places[key]
 

@@ -9,6 +9,7 @@ from rlx.codegen.c.sources import is_source
 from rlx.codegen.c.spelling import scalar_type
 from rlx.codegen.loops.nodes import Address, External, Kernel
 from rlx.codegen.loops.visit import walk
+from rlx.codegen.text import Emitted, c_string, identifier, verbatim
 from rlx.errors import GraphError
 
 
@@ -23,7 +24,7 @@ def external_prototypes(
     *,
     only: Callable[[str], bool] = lambda _: True,
     is_plain: bool = False,
-) -> list[str]:
+) -> list[Emitted]:
     """Return one prototype per external function, sorted by name.
 
     A function that a user brought is defined in the same text: `static`, so that programs which
@@ -45,12 +46,13 @@ def _prototype(
     symbols: Mapping[str, str],
     *,
     is_plain: bool,
-) -> str:
+) -> Emitted:
     linked = symbols.get(name, name)
-    label = "" if linked == name or is_plain else f' __asm__("{linked}")'
-    head = f"{_storage(name, symbols)} {result} {name}("
+    label = "" if linked == name or is_plain else f" __asm__({c_string(linked)})"
+    head = f"{_storage(name, symbols)} {result} {identifier(name)}("
     text = "\n".join(fit(head, list(params) or ["void"], f"){label};", ""))
-    return f"#define {name} {linked}\n{text}" if linked != name and is_plain else text
+    renamed = linked != name and is_plain
+    return verbatim(f"#define {name} {identifier(linked)}\n{text}" if renamed else text)
 
 
 def _storage(name: str, symbols: Mapping[str, str]) -> str:

@@ -26,13 +26,16 @@ from rlx.codegen.loops.nodes import (
     Var,
 )
 from rlx.codegen.loops.visit import all_expressions, blocks, can_fail, walk
+from rlx.codegen.text import identifier
 
 BEGIN, END, FAULT, STATUS = "<begin>", "<end>", "<fault>", "<status>"
 """What C adds to a kernel; no variable of a kernel has such a name."""
 
 _COUNTED = re.compile(r"(_\d+)+$")
-_RESERVED = re.compile(r"_(bool|[iuf]\d+)(x\d+)?$|^(AT|WEIGHTS_AT|CONSTANTS_AT|STATUS)_")
-"""Helpers (`load_f32x16`), places in the arena and statuses."""
+_HELPER_END = re.compile(r"_(bool|[iuf]\d+)(x\d+)?$|^[iuf]\d+x\d+(_u)?$")
+"""Helpers (`load_f32x16`) and vector types."""
+_HELPER_START = re.compile(r"^((AT|WEIGHTS_AT|CONSTANTS_AT|STATUS)_|shuffle_|own_)")
+"""Places in the arena, statuses, and helpers that end in numbers."""
 
 
 def stop_of(loop: For) -> str:
@@ -67,11 +70,13 @@ class _Scopes:
 
     def bind(self, name: str, wanted: str, visible: set[str]) -> None:
         plain = variable_name(wanted)
+        if _HELPER_START.match(plain):
+            plain = f"of_{plain}"
         shown, count = plain, 1
-        while shown in visible or _RESERVED.search(shown):
+        while shown in visible or _HELPER_END.search(shown):
             count += 1
             shown = f"{plain}_{count}"
-        self.names[name] = shown
+        self.names[name] = identifier(shown)
         visible.add(shown)
 
     def block(self, block: Block, visible: set[str]) -> None:

@@ -42,6 +42,7 @@ from rlx.codegen.loops.nodes import (
     Var,
     While,
 )
+from rlx.codegen.text import c_comment, identifier
 
 _REDUCTIONS = {
     BinaryOp.ADD: "+",
@@ -110,7 +111,7 @@ class StatementEmitter:
             case Pause():
                 self.line(f"{self.prelude.pause()}();")
             case Comment(text):
-                self.line(f"// {' '.join(text.split())}".rstrip("\\"))
+                self.line(f"// {c_comment(text)}")
             case _:
                 assert_never(statement)
 
@@ -234,7 +235,7 @@ class StatementEmitter:
     def _function(self, statement: External) -> str:
         """Return the called function: its name, or its address as a function pointer."""
         if statement.address is None:
-            return statement.symbol
+            return identifier(statement.symbol)
         result, params = signature(statement)
         address = self.expressions.text(statement.address)
         return f"(({result} (*)({', '.join(params) or 'void'}))(uintptr_t)({address}))"

@@ -25,6 +25,7 @@ from rlx.codegen.loops.passes.known_loads import known_loads
 from rlx.codegen.loops.passes.pipeline import CLEANUP, run_passes
 from rlx.codegen.loops.passes.target_passes import target_passes
 from rlx.codegen.schedule import Thunk
+from rlx.codegen.text import as_identifier
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
@@ -208,13 +209,13 @@ def _declare_arguments(
     shared_results = {result for _, result in thunk.aliased}
     inputs: dict[Value, Buffer] = {}
     for number, (value, type) in enumerate(zip(graph.inputs, thunk.operand_types, strict=True)):
-        name = _identifier(renamed.get(number) or value.node.attribute("name"))
+        name = as_identifier(renamed.get(number) or value.node.attribute("name"))
         inputs[value] = k.argument(name, storage(type.dtype), may_alias=number in shared_operands)
     result = "out" if any(buffer.name == "y" for buffer in inputs.values()) else "y"
     outputs = []
     for number, (value, type) in enumerate(zip(graph.outputs, thunk.result_types, strict=True)):
         plain = result if len(thunk.results) == 1 else f"{result}_{number}"
-        name = _identifier(renamed.get(len(thunk.operands) + number, plain))
+        name = as_identifier(renamed.get(len(thunk.operands) + number, plain))
         buffer = k.argument(
             name, storage(type.dtype), writable=True, may_alias=number in shared_results
         )
@@ -249,7 +250,3 @@ def _check_stored(body: Body) -> None:
     missing = [i for i in range(len(body.outputs)) if i not in body.stored]
     if missing:
         raise InternalError(f"kernel {body.k.name} does not store outputs {missing} of its body")
-
-
-def _identifier(name: str) -> str:
-    return re.sub(r"\W", "_", name)

@@ -20,6 +20,7 @@ from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from rlx.codegen.loops.nodes import Block, Buffer, Call, Kernel, Module
 from rlx.codegen.loops.passes.vectorize import vectorize
 from rlx.codegen.loops.visit import blocks, evaluated
+from rlx.codegen.text import identifier, llvm_comment
 from rlx.dataclass import dataclass
 
 _FUNCTION = "#0"
@@ -63,7 +64,7 @@ def emit_module(
         emitter.kernel(kernel)
     for entry in module.entries:
         emitter.entry(entry)
-    header = f'source_filename = "{module.name}"\ntarget triple = "{machine.triple}"'
+    header = f'source_filename = "{identifier(module.name)}"\ntarget triple = "{machine.triple}"'
     text = emitter.writer.text(header, _attributes(machine))
     return EmittedModule(text, emitter.writer.externals, emitter.writer.needs_vectorizer)
 
@@ -99,6 +100,12 @@ class _ModuleEmitter:
     def _define(
         self, kernel: Kernel, head: str, params: list[str], result: str, attributes: str
     ) -> None:
+        for name in (
+            kernel.name,
+            *(b.name for b in kernel.buffers),
+            *(s.name for s in kernel.scalars),
+        ):
+            identifier(name)
         fault = FAULT if attributes == _KERNEL else _arena(kernel)
         emitter = StatementEmitter(FunctionWriter(self.writer), self._machine, fault)
         emitter.pointers = {buffer.name: f"%{buffer.name}" for buffer in kernel.buffers}
@@ -108,7 +115,7 @@ class _ModuleEmitter:
         emitter.block(body)
         emitter.writer.write(f"ret {result}")
         text = emitter.writer.text(f"define {head}({', '.join(params)}) {attributes}")
-        comments = [f"; {line}".rstrip() for line in kernel.doc]
+        comments = [llvm_comment(line) for line in kernel.doc]
         self.writer.define(kernel.name, lambda: "\n".join([*comments, text]))
 
 

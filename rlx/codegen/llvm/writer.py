@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from rlx.codegen.text import llvm_name
+
 _FIRST = "entry.block"
 """Labels have a dot: they share one namespace with arguments, whose names have none."""
 
@@ -39,11 +41,11 @@ class ModuleWriter:
 
     def declare(self, name: str, result: str, params: str) -> None:
         """Declare an external function or intrinsic once; the first signature holds."""
-        self._declarations.setdefault(name, f"declare {result} @{name}({params})")
+        self._declarations.setdefault(name, f"declare {result} @{llvm_name(name)}({params})")
 
     def declare_slot(self, name: str) -> None:
         """Declare a place outside that holds the address of a function."""
-        self._declarations.setdefault(name, f"@{name} = external global ptr")
+        self._declarations.setdefault(name, f"@{llvm_name(name)} = external global ptr")
 
     @property
     def externals(self) -> tuple[str, ...]:
@@ -120,6 +122,7 @@ class FunctionWriter:
 
     def unique(self, name: str) -> str:
         """Return `name`, or `name.2`, `name.3`, ... if this function has it already."""
+        llvm_name(name)
         count = self._names.get(name, 0) + 1
         self._names[name] = count
         return name if count == 1 else f"{name}.{count}"

@@ -46,6 +46,7 @@ from rlx.codegen.loops.nodes import (
     Var,
     While,
 )
+from rlx.codegen.text import identifier
 
 
 class Mutable(E):
@@ -253,10 +254,13 @@ class KernelBuilder:
         self._blocks[-1].append(statement)
 
     def fresh(self, name: str) -> str:
-        """Return `name`, or `name_2`, `name_3`, ... if it is taken."""
+        """Return `name`, or `name_2`, `name_3`, ... if it is taken.
+
+        Names are printed as identifiers: what a user called something may be none, and is an error.
+        """
         count = self._names.get(name, 0) + 1
         self._names[name] = count
-        return name if count == 1 else self.fresh(f"{name}_{count}")
+        return identifier(name) if count == 1 else self.fresh(f"{name}_{count}")
 
     def _is_plain(self, expression: E) -> bool:
         """True for a literal, or a variable that keeps its value."""

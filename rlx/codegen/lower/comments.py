@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from rlx.codegen.kernels.build import telling_ops
 from rlx.codegen.schedule import Thunk, number_of
+from rlx.codegen.text import as_identifier
 from rlx.errors import Source
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
@@ -68,12 +69,13 @@ def _scan_names(node: Node, named: dict[int, str]) -> dict[int, str]:
     count, kept_from = signature.num_carries, len(body.outputs) - signature.num_residuals
     names: dict[int, str] = {}
     for position, carry in enumerate(body.inputs[:count]):
-        names[operands + position] = f"last_{carry.node.name}"
+        names[operands + position] = as_identifier(f"last_{carry.node.name}")
         if named.get(position, carry.node.name) == carry.node.name:
-            names[position] = f"first_{carry.node.name}"
+            names[position] = as_identifier(f"first_{carry.node.name}")
     for position, row in enumerate(body.outputs[count:], start=count):
         word = row.node.name or row.op.name
-        names[operands + position] = f"saved_{word}" if position >= kept_from else f"{word}_rows"
+        name = f"saved_{word}" if position >= kept_from else f"{word}_rows"
+        names[operands + position] = as_identifier(name)
     return names
 
 

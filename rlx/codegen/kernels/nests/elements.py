@@ -21,6 +21,7 @@ from rlx.codegen.loops.math.arithmetic import greatest, least
 from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.scalar import is_library_function, scalar_function
+from rlx.codegen.text import as_identifier
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir import ops
@@ -343,4 +344,4 @@ def _split(flat: E | int, shape: Shape) -> list[E | int]:
 
 def name_of(value: Value) -> str:
     """Return the name of an input, spelled so that it may name a buffer."""
-    return "".join(c if c.isalnum() else "_" for c in str(value.node.name))
+    return as_identifier(str(value.node.name))
