@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from rlx.codegen.aot.names import artifact_name
+from rlx.codegen.aot.options import PORTABLE_FLAGS, SMALL_FLAGS
 from rlx.errors import FormatError, InputError
 from rlx.runtime.aot import extra_flags, load_manifest
 from rlx.runtime.cross import find_compiler
@@ -19,10 +22,23 @@ def rebuild_artifact(
     """Compile the C in an artifact's directory; return its shared library, if any, and archive."""
     place = Path(directory)
     manifest = load_manifest(_manifest_path(place))
-    libraries = tuple(manifest["libraries"])
+    name, libraries = artifact_name(str(manifest["name"])), tuple(manifest["libraries"])
+    flags = tuple(manifest["flags"])
+    _require_own_words(flags, libraries)
     extra = extra_flags(manifest["threads"], libraries)
     compiler = find_compiler(manifest["target"], cc)
-    return compiler.build(place, manifest["name"], extra, libraries, usual=tuple(manifest["flags"]))
+    return compiler.build(place, name, extra, libraries, usual=flags)
+
+
+def _require_own_words(flags: Sequence[str], libraries: Sequence[str]) -> None:
+    """Raise if a manifest gives the compiler options that `rlx.aot` never writes: some run code."""
+    options = [word for word in libraries if str(word).startswith("-")]
+    unknown = [*options, *(f for f in flags if f not in (*PORTABLE_FLAGS, *SMALL_FLAGS))]
+    if unknown:
+        raise FormatError(
+            f"the manifest passes {unknown[0]!r} to the compiler, which no artifact of rlx does",
+            remedy="export the program again",
+        )
 
 
 def _manifest_path(directory: Path) -> Path:

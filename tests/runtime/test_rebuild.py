@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rlx.errors import FormatError, InputError, ToolchainError
+from rlx.errors import FormatError, InputError, ToolchainError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.report.stages import Stages
 from rlx.runtime.aot import aot
@@ -78,4 +79,22 @@ def test_a_directory_with_two_artifacts_is_refused(tmp_path: Path) -> None:
     for name in ("first", "second"):
         aot(scaled(), tmp_path, name=name, emit_only=True)
     with pytest.raises(FormatError, match="holds 2 artifacts"):
+        rebuild_artifact(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [("flags", ["-O3", "-fplugin=./evil.so"], FormatError),
+     ("libraries", ["-B/tmp/evil"], FormatError),
+     ("name", "../evil", UnsupportedError)],
+)  # fmt: skip
+def test_a_manifest_gives_the_compiler_no_options_of_its_own(
+    tmp_path: Path, key: str, value: object, error: type[Exception]
+) -> None:
+    graph = Graph("small")
+    graph.set_outputs([graph.exp(graph.input("x", (2,)))])
+    artifact = aot(graph, tmp_path, emit_only=True)
+    facts = json.loads(artifact.manifest_path.read_text())
+    artifact.manifest_path.write_text(json.dumps({**facts, key: value}))
+    with pytest.raises(error, match="evil"):
         rebuild_artifact(tmp_path)
