@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from rlx.numpy.axes import axes_of
 from rlx.numpy.creation import dtype_of, ones_like
 from rlx.numpy.shaping import expand_dims, ravel, reshape, transpose
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, wrap
+from rlx.tracing.promotion import to_inexact
 from rlx.tracing.trace import TracedArray, as_value, element_type
+from rlx.tracing.widths import wide_types
 
 
 @function
@@ -61,11 +64,25 @@ def prod(
     return convert(found, DType.BOOL) if is_bool else found
 
 
+def of_integers(
+    statistic: Callable[..., Any], x: Any, *args: Any, to: DType | None = None, **how: Any
+) -> Any:
+    """Return a statistic of integers, computed in f64 and rounded once: `to`, or their float type.
+
+    In f32, which holds no i32 above 2^24, differences of large integers would be lost.
+    """
+    with wide_types():
+        found = statistic(convert(x, DType.F64), *args, **how)
+    return convert(found, to or to_inexact(element_type(x)).dtype)
+
+
 @function
 def mean(
     x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
 ) -> Any:
-    """Arithmetic mean."""
+    """Arithmetic mean; of integers it is computed in f64."""
+    if dtype is None and element_type(x).dtype.is_int:
+        return of_integers(mean, x, axis, keepdims=keepdims, where=where)
     (x,) = inexact(x) if dtype is None else [convert(x, dtype_of(dtype, DType.F64))]
     is_int = x.value.dtype.is_int
     if where is None and not is_int:
@@ -87,6 +104,8 @@ def average(
     keepdims: bool = False,
 ) -> Any:
     """Weighted mean; with `returned` also the sum of the weights."""
+    if weights is None and not returned:
+        return mean(x, axis, keepdims=keepdims)
     (x,) = inexact(x)
     if weights is None:
         found = mean(x, axis, keepdims=keepdims)

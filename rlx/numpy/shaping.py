@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import ShapeError
+from rlx.errors import DTypeError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
-from rlx.ir.shape import Dim, Extent, broadcast_shapes, normalize_axis, product
+from rlx.ir.shape import Dim, broadcast_shapes, normalize_axis, product
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, extents_from, lists, shape_from, static_shape
@@ -26,7 +26,7 @@ from rlx.tracing.apply import (
     static_int,
     wrap,
 )
-from rlx.tracing.trace import shape_of
+from rlx.tracing.trace import TracedArray, element_type, shape_of
 from rlx.tracing.widths import canonical, with_wide_types
 
 
@@ -315,16 +315,40 @@ def fliplr(x: Any) -> Any:
 
 @function
 def roll(x: Any, shift: Any, axis: Any = None) -> Any:
-    """Move elements along axes; those pushed out at one end enter at the other."""
+    """Move elements along axes; those pushed out at one end enter at the other.
+
+    Shifts may be traced integers.
+    """
     x = as_tracer(x)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
-    for position, distance in _paired(axes_of(axis, x.ndim), extents_from(shift, "shift")):
+    for position, distance in _paired(axes_of(axis, x.ndim), _shifts(shift)):
         x = _rolled(x, distance, position)
     return x
 
 
-def _paired(axes: Sequence[int], shifts: Sequence[Extent]) -> Iterator[tuple[int, Extent]]:
+def _shifts(shift: Any) -> Sequence[Any]:
+    """Return the shifts one by one; traced ones are arrays without axes."""
+    given = shift if isinstance(shift, (tuple, list)) else (shift,)
+    found: list[Any] = []
+    for each in given:
+        if not isinstance(each, TracedArray):
+            found.extend(extents_from(each, "shift"))
+            continue
+        _require_whole(each)
+        found.extend([each] if not each.ndim else [each[i] for i in range(static_shape(each)[0])])
+    return found
+
+
+def _require_whole(shift: Any) -> None:
+    if not element_type(shift).dtype.is_int:
+        raise DTypeError(
+            f"shift has dtype {element_type(shift).dtype}; it must be an integer",
+            remedy="convert it with .astype('i64')",
+        )
+
+
+def _paired(axes: Sequence[int], shifts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
     """Pair axes and shifts, as many of either as there are, or one for all of the other."""
     if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
         raise ShapeError(
@@ -335,9 +359,9 @@ def _paired(axes: Sequence[int], shifts: Sequence[Extent]) -> Iterator[tuple[int
     return itertools.islice(zip(itertools.cycle(axes), itertools.cycle(shifts)), count)
 
 
-def _rolled(x: Any, shift: Extent, axis: int) -> Any:
+def _rolled(x: Any, shift: Any, axis: int) -> Any:
     extent = x.shape[axis]
-    if isinstance(extent, Dim) or isinstance(shift, Dim):
+    if isinstance(extent, Dim) or isinstance(shift, (Dim, TracedArray)):
         return _rolled_by_index(x, shift, axis)
     cut = -shift % extent if extent else 0
     if cut == 0:
@@ -348,11 +372,18 @@ def _rolled(x: Any, shift: Extent, axis: int) -> Any:
 
 
 @with_wide_types
-def _rolled_by_index(x: Any, shift: Extent, axis: int) -> Any:
+def _rolled_by_index(x: Any, shift: Any, axis: int) -> Any:
     """Read each element at its place less the shift, modulo an extent that a call decides."""
     extent = x.shape[axis]
+    if extent == 0:
+        return x
     places = wrap(graph().iota(type=TensorType(DType.I64, (extent,))))
-    moved = elementwise.subtract(places, extent_number(shift))
+    if isinstance(shift, TracedArray):  # modulo the extent first: a difference might overflow
+        wide = shift if element_type(shift).dtype is DType.U64 else convert(shift, DType.I64)
+        number = convert(elementwise.remainder(wide, extent_number(extent)), DType.I64)
+    else:
+        number = extent_number(shift)
+    moved = elementwise.subtract(places, number)
     wrapped = elementwise.remainder(moved, extent_number(extent))
     return emit(ops.gather, x, wrapped, weak=x.weak, axis=axis)
 

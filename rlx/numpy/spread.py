@@ -13,7 +13,7 @@ from rlx.ir.shape import Extent, product
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.creation import dtype_of, ones_like
-from rlx.numpy.reductions import mean, present, sum
+from rlx.numpy.reductions import mean, of_integers, present, sum
 from rlx.tracing.apply import convert, emit, function, inexact
 from rlx.tracing.trace import element_type
 
@@ -36,6 +36,8 @@ def var(
             remedy="pass one of them",
         )
     ddof = ddof if correction is None else correction
+    if dtype is None and element_type(x).dtype.is_int:
+        return of_integers(var, x, axis, ddof=ddof, keepdims=keepdims, where=where)
     (x,) = inexact(x) if dtype is None else [_in_dtype(x, dtype_of(dtype, DType.F64))]
     if where is not None:  # what is left out must not spoil slopes
         x = elementwise.where(where, x, 0)

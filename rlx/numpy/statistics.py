@@ -15,7 +15,7 @@ from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.diagonals import diagonal
 from rlx.numpy.indexing import take, take_along_axis
 from rlx.numpy.products import matmul
-from rlx.numpy.reductions import any, average, mean, sum
+from rlx.numpy.reductions import any, average, mean, of_integers, sum
 from rlx.numpy.shaping import (
     atleast_2d,
     broadcast_to,
@@ -28,7 +28,7 @@ from rlx.numpy.shaping import (
 )
 from rlx.numpy.sorting import searchsorted, sort
 from rlx.tracing.apply import convert, emit, function, inexact
-from rlx.tracing.trace import TracedArray
+from rlx.tracing.trace import TracedArray, element_type
 
 
 @function
@@ -76,6 +76,9 @@ def nanmedian(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 def _quantile(x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips_nan: bool) -> Any:
     _require_shares(q)
+    if element_type(x).dtype.is_int:
+        to = inexact(x, q)[0].value.dtype
+        return of_integers(_quantile, x, q, axis, method, keepdims, skips_nan=skips_nan, to=to)
     x, q = inexact(x, q)
     axes = axes_of(axis, x.ndim)
     rows = sort(_merged(x, axes))
@@ -132,6 +135,8 @@ def _between(rows: Any, places: Any, method: str) -> Any:
 @function
 def median(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The middle element in order, the mean of two for an even count."""
+    if element_type(x).dtype.is_int:
+        return of_integers(median, x, axis, keepdims=keepdims)
     (x,) = inexact(x)
     axes = axes_of(axis, x.ndim)
     if len(axes) != 1:

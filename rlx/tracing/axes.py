@@ -49,6 +49,12 @@ def bound_axis(axis: NamedAxis) -> Iterator[None]:
 
 def named_axis(name: str) -> NamedAxis:
     """Return the innermost axis called `name`; InputError if there is none."""
+    if not isinstance(name, str):
+        raise InputError(
+            f"the name of an axis is {name!r:.60}, a {type(name).__name__}",
+            source=calling_source(),
+            remedy="give the name of vmap(axis_name=) or of the mesh, a str, or a tuple of them",
+        )
     for axis in reversed(_in_scope.axes):
         if axis.name == name:
             return axis

@@ -165,7 +165,7 @@ def axis_size(axis_name: AxisName) -> int:
 
 
 def _axes(axis_name: AxisName) -> list[NamedAxis]:
-    names = (axis_name,) if isinstance(axis_name, str) else axis_name
+    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
     return [named_axis(name) for name in names]
 
 
@@ -193,10 +193,14 @@ def _require_own(leaf: Any, axes: Sequence[NamedAxis]) -> None:
 
 
 def _folded(x: Any, axis_name: AxisName, reduction: str) -> Any:
+    axes = _axes(axis_name)
+
     def fold(leaf: Any) -> Any:
+        if not isinstance(leaf, TracedArray):  # the same for all
+            return leaf
         folded = as_tracer(leaf)
         dtype = folded.value.dtype
-        for axis in _axes(axis_name):
+        for axis in axes:
             folded = _reduced(folded, axis, reduction)
         return folded.astype(dtype.numpy) if dtype is DType.BOOL else folded
 

@@ -166,3 +166,20 @@ def test_an_unknown_axis_is_an_error_that_lists_the_known() -> None:
 def test_parts_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(ShapeError, match="axis 0 has extent 3; it must be 4"):
         rlx.vmap(lambda v: rlx.psum_scatter(v, AXIS), axis_name=AXIS)(X)
+
+
+@pytest.mark.parametrize("name", [0, None, 3.0, ("members", 1)])
+@pytest.mark.parametrize("call", ["psum", "pmean", "pmax", "pmin", "all_gather", "axis_index"])
+def test_an_axis_that_is_not_named_by_a_string_is_an_error(call: str, name: Any) -> None:
+    function = getattr(rlx, call)
+    args = () if call == "axis_index" else (X[0],)
+    with pytest.raises(InputError, match="the name of an axis is"):
+        rlx.vmap(lambda v: function(*args, name), axis_name=AXIS)(X)
+    with pytest.raises(InputError, match=r"the name of an axis is|no axis is called"):
+        function(*args, name)
+
+
+@pytest.mark.parametrize("call", ["psum", "pmean", "pmax", "pmin"])
+def test_an_axis_outside_of_a_map_is_an_error(call: str) -> None:
+    with pytest.raises(InputError, match=r"no axis is called 'members' here \(axes: none\)"):
+        getattr(rlx, call)(X, AXIS)

@@ -42,14 +42,15 @@ def _saturated(x: Array, to: DType, rounding: str) -> Array:
 
 def _by_f32(x: Array, to: DType) -> Array:
     """Round through f64 and f32 with a sticky last bit, so that only the last step rounds."""
-    wide = _sticky_integer(x) if x.dtype == np.int64 else x
+    wide = _sticky_integer(x) if x.dtype in (np.int64, np.uint64) else x
     return _sticky_f32(wide.astype(np.float64)).astype(to.numpy)
 
 
 def _sticky_integer(x: Array) -> Array:
     """Return 52 significant bits of a large integer, the last one set if any bit was lost."""
     lost = (x & 2047) != 0
-    return np.where((x >= 2**53) | (x <= -(2**53)), ((x >> 11) | lost) << 11, x)
+    large = x >= 2**53 if x.dtype == np.uint64 else (x >= 2**53) | (x <= -(2**53))
+    return np.where(large, ((x >> 11) | lost) << 11, x)
 
 
 def _sticky_f32(x: Array) -> Array:

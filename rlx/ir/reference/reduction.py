@@ -63,9 +63,20 @@ def _running(ufunc: np.ufunc) -> Callable[..., Array]:
     def accumulate(x: Array, *, axis: int, reverse: bool) -> Array:
         given = np.flip(x, axis) if reverse else x
         found = ufunc.accumulate(given, axis, dtype=x.dtype)
+        if ufunc is not np.multiply and x.dtype.kind not in "biu":
+            found = _first_zero_kept(given, found, axis)
         return np.flip(found, axis) if reverse else found
 
     return accumulate
+
+
+def _first_zero_kept(x: Array, extrema: Array, axis: int) -> Array:
+    """Return running extrema whose zeros, one after the other, have the sign of the first."""
+    if not x.shape[axis]:
+        return extrema
+    zero = extrema == 0
+    first = np.take_along_axis(x, np.argmax(zero, axis=axis, keepdims=True), axis)
+    return np.where(zero, first, extrema)
 
 
 reference.register(ops.cumprod, _running(np.multiply))

@@ -25,7 +25,7 @@ _PHI = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0)
 """Of `(exp(y) - 1) / y`, the highest power first."""
 
 
-@custom_jvp
+@function
 def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     """The hypergeometric function 2F1 of real arguments (15.2.1, continued to all z below 1).
 
@@ -35,15 +35,20 @@ def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     `a`, `b` and `c`, of first order in both modes, of others in forward mode, end at 1 (NaN).
     docs/numerics.md has bounds of the errors.
     """
+    return _hyp2f1(*inexact(a, b, c, z))
+
+
+@custom_jvp
+def _hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     return _value(a, b, c, z)
 
 
-@hyp2f1.defjvp
+@_hyp2f1.defjvp
 def _hyp2f1_jvp(primals: Any, tangents: Any) -> Any:
     """By z 15.5.1; by the others the slopes of what is computed below 1, or at 1."""
     one = rnp.ones_like(primals[0] + primals[1] + primals[2] + primals[3])
     (a, b, c, z), (da, db, dc, dz) = (x * one for x in primals), tangents
-    by_z = a * b / c * hyp2f1(a + 1, b + 1, c + 1, z)
+    by_z = a * b / c * _hyp2f1(a + 1, b + 1, c + 1, z)
     meets = rnp.greater(c - a - b, 0) & rnp.logical_not(_is_pole(c - a) | _is_pole(c - b))
     known = rnp.less(z, 1) | (rnp.equal(z, 1) & meets)
     known = known & rnp.logical_not(_is_pole(c))
@@ -59,7 +64,7 @@ def _hyp2f1_jvp(primals: Any, tangents: Any) -> Any:
         unknown = tangent * one * most * most + tangent * -one * most * most
         return rnp.where(known, slope * tangent, unknown)
 
-    return hyp2f1(*primals), by_z * dz + by(0, da) + by(1, db) + by(2, dc)
+    return _hyp2f1(*primals), by_z * dz + by(0, da) + by(1, db) + by(2, dc)
 
 
 @kept

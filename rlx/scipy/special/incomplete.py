@@ -111,15 +111,25 @@ def _both(a: Any, x: Any) -> Any:
     return rnp.where(wrong, rnp.nan, lower), rnp.where(wrong, rnp.nan, upper)
 
 
-@custom_jvp
+@function
 def gammainc(a: Any, x: Any) -> Any:
     """The lower incomplete gamma function, over `gamma(a)`."""
+    return _gammainc(*inexact(a, x))
+
+
+@function
+def gammaincc(a: Any, x: Any) -> Any:
+    """The upper incomplete gamma function, over `gamma(a)`."""
+    return _gammaincc(*inexact(a, x))
+
+
+@custom_jvp
+def _gammainc(a: Any, x: Any) -> Any:
     return _both(a, x)[0]
 
 
 @custom_jvp
-def gammaincc(a: Any, x: Any) -> Any:
-    """The upper incomplete gamma function, over `gamma(a)`."""
+def _gammaincc(a: Any, x: Any) -> Any:
     return _both(a, x)[1]
 
 
@@ -192,14 +202,14 @@ def slope_over_density(a: Any, x: Any) -> Any:
     return x * rnp.where(right, -above, below / a)
 
 
-@gammainc.defjvp
+@_gammainc.defjvp
 def _gammainc_jvp(primals: Any, tangents: Any) -> Any:
-    return gammainc(*primals), _gamma_slopes(primals, tangents)
+    return _gammainc(*primals), _gamma_slopes(primals, tangents)
 
 
-@gammaincc.defjvp
+@_gammaincc.defjvp
 def _gammaincc_jvp(primals: Any, tangents: Any) -> Any:
-    return gammaincc(*primals), -_gamma_slopes(primals, tangents)
+    return _gammaincc(*primals), -_gamma_slopes(primals, tangents)
 
 
 def _beta_fraction(a: Any, b: Any, x: Any, least: int) -> Any:
