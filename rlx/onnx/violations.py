@@ -40,6 +40,10 @@ def misread(proto: Any, error: Exception) -> str | None:
     """Return what is wrong with a node by the error that translating it raised; None if unknown."""
     if isinstance(error, ArithmeticError):
         return f"its numbers have no result: {error}"
+    if isinstance(error, IndexError) and "tuple index" in str(error):  # of a shape
+        return "an input has fewer axes than the operator takes"
+    if isinstance(error, ValueError) and str(error).endswith("into shape ()"):
+        return f"an input that must be one number is not: {error}"
     if isinstance(error, KeyError):  # a choice that there is not
         for attribute in proto.attribute:
             if attribute.s.decode(errors="replace") == error.args[0]:

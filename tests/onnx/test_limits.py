@@ -236,6 +236,15 @@ def test_external_data_is_read_at_its_offset(offset: int, tmp_path: Path) -> Non
         (of_constants("Pad", {"p": [1, 1]}, [4], mode="%s"), "mode is '%s', which is no value"),
         (of_constants("GatherElements", {"i": [0, 1]}, [2, 2]), "indices of rank 1 for data of"),
         (of_constants("ScatterElements", {"i": [[0]], "u": [[1.0]]}, [2]), "indices of rank 2"),
+        (of_constants("Trilu", {"k": [1, 2]}, [2, 2]), "must be one number"),
+        (
+            of_constants(
+                "MelWeightMatrix",
+                {"a": 4, "b": 8, "c": 100, "d": np.float32(0), "e": np.float32(8e3)},
+            ),
+            "of a spectrum of 5",
+        ),
+        (of_constants("InstanceNormalization", {"s": [1.0], "b": [1.0]}, [2]), "InstanceNorm"),
     ],
 )
 def test_attributes_and_ranks_that_the_standard_has_not_are_the_fault_of_the_file(

@@ -132,6 +132,11 @@ def mel_weight_matrix(
     mels = np.arange(count + 2) * step + low
     edges = ((size + 1) * (700 * (10 ** (mels / 2595) - 1)) // sampled).astype(np.int64)
     found = np.zeros((size // 2 + 1, count))
+    if edges.min() < 0 or edges.max() >= len(found):
+        raise FormatError(
+            f"triangles from bin {edges.min()} to bin {edges.max()} of a spectrum of {len(found)}",
+            remedy=_MALFORMED,
+        )
     for i in range(count):
         first, center, last = edges[i : i + 3]
         if center == first:

@@ -30,13 +30,14 @@ from tests.fuzz.files.arrays import NPY, NPZ, SAFETENSORS
 from tests.fuzz.files.case import Array, Kind, Loaded
 from tests.fuzz.files.gguf_files import GGUF
 from tests.fuzz.files.graphs import PROGRAM, SERIALIZED, TEXT
-from tests.fuzz.files.onnx_models import ONNX
+from tests.fuzz.files.onnx_models import OFFICIAL, ONNX
 from tests.fuzz.program import draw
 
 KINDS: dict[str, tuple[Kind, int]] = {
     kind.name: (kind, share)
     for kind, share in (
-        (ONNX, 10), (GGUF, 4), (TEXT, 4), (SERIALIZED, 3), (PROGRAM, 1), (SAFETENSORS, 2),
+        (ONNX, 8),
+        (OFFICIAL, 6), (GGUF, 4), (TEXT, 4), (SERIALIZED, 3), (PROGRAM, 1), (SAFETENSORS, 2),
         (NPY, 1), (NPZ, 1),
     )
 }  # fmt: skip

@@ -7,15 +7,19 @@ changed: known numbers, attributes, names, structure, or bytes.
 from __future__ import annotations
 
 import copy
+import functools
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.test.loader import load_model_tests
 
 import rlx.onnx
 from rlx.limits import LoadLimits
+from rlx.onnx import InferenceSession
 from tests.fuzz.files.case import (
     HOSTILE_FLOATS,
     HOSTILE_INTEGERS,
@@ -34,12 +38,22 @@ from tests.onnx.restructured import restructured
 
 _DIMS = {"batch": 2, "n": 2}
 _LIMITS = LoadLimits(nodes=20_000, elements=1 << 22, bytes=1 << 28, seconds=20.0)
+_LARGEST_OFFICIAL = 1 << 14
 _DOMAINS = {"": 21, "ai.onnx.ml": 3, "made.up": 1}
 
 
 def drawn(rng: Rng) -> bytes:
     """Return the bytes of a model."""
-    made = chosen(rng, (8, _composed), (1, _written))(rng)
+    return _changed(chosen(rng, (8, _composed), (1, _written))(rng), rng)
+
+
+def drawn_official(rng: Rng) -> bytes:
+    """Return a changed model of the standard's own tests, which have every operator."""
+    made = onnx.ModelProto.FromString(rng.choice(_official_models()))
+    return _changed(made, rng)
+
+
+def _changed(made: Any, rng: Rng) -> bytes:
     for _ in range(chosen(rng, (3, 0), (3, 1), (2, 2), (1, 4))):
         chosen(rng, (3, _with_numbers), (2, _with_attribute), (1, _with_name), (1, _with_shape),
                (1, _with_external))(made, rng)  # fmt: skip
@@ -50,14 +64,45 @@ def drawn(rng: Rng) -> bytes:
 
 
 def loaded(path: Path, rng: Rng) -> Loaded:
-    """Load a model as a graph, of which some is left open by the model."""
-    del rng
+    """Load a model as a graph; some are run in a session first, which takes more models."""
+    if rng.random() < 0.2:
+        _run_in_session(path)
     graph = rlx.onnx.load(path, dims=_DIMS, limits=_LIMITS)
     return Loaded(graph, dict(graph.param_values))
 
 
+def _run_in_session(path: Path) -> None:
+    """Run a model on ones, unless the inputs that it declares are large or no tensors."""
+    session = InferenceSession(path, backend="reference", limits=_LIMITS)
+    given: dict[str, Any] = {}
+    for value in session.get_inputs():
+        declared = value.type.removeprefix("tensor(").removesuffix(")")
+        if value.shape is None or declared not in _BY_NAME:
+            return
+        shape = [e if isinstance(e, int) else 2 for e in value.shape]
+        if np.prod(shape, dtype=float) > _LARGEST_INPUT:
+            return
+        given[value.name] = np.full(shape, "a" if declared == "string" else 1, _BY_NAME[declared])
+    session.run(None, given)
+
+
+_BY_NAME = {"float": "f4", "double": "f8", "float16": "f2", "int64": "i8", "int32": "i4",
+            "uint8": "u1", "int8": "i1", "bool": "?", "string": object}  # fmt: skip
+_LARGEST_INPUT = 1 << 16
+
+
 def _written(rng: Rng) -> Any:
     return rng.choice((perceptron, flattening, recurrent, indexing))()
+
+
+@functools.cache
+def _official_models() -> list[bytes]:
+    """Return the models of the standard's tests, which take seconds to be made."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        cases = load_model_tests(kind="node")
+    content = [bytes(case.model.SerializeToString()) for case in cases if case.model is not None]
+    return [each for each in content if len(each) < _LARGEST_OFFICIAL]
 
 
 def _composed(rng: Rng) -> Any:
@@ -304,3 +349,4 @@ def _with_external(made: Any, rng: Rng) -> None:
 
 
 ONNX = Kind("onnx", ".onnx", drawn, loaded)
+OFFICIAL = Kind("official onnx", ".onnx", drawn_official, loaded)
