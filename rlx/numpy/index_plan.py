@@ -18,7 +18,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.extent_numbers import extent_number
 from rlx.tracing.apply import convert
 from rlx.tracing.errors import ConcretizationError
-from rlx.tracing.trace import TracedArray, element_type
+from rlx.tracing.trace import TracedArray, element_type, shape_of
 from rlx.tracing.widths import with_wide_types
 
 Item: TypeAlias = Any
@@ -51,6 +51,7 @@ def plan_index(x: Any, index: Any) -> Plan:
     arrays: list[tuple[int, Any]] = []
     layout: list[int | None] = []
     mixes_numbers = any(_is_array(item) for item in items)
+    picks_nothing = any(_is_array(item) and 0 in shape_of(item) for item in items)
     for item in items:
         axis = len(slices)
         if item is None:
@@ -62,6 +63,8 @@ def plan_index(x: Any, index: Any) -> Plan:
         elif _is_array(item) or mixes_numbers:
             slices.append(slice(0, x.shape[axis], 1))
             number = extent_number(item) if isinstance(item, Dim) else item
+            if picks_nothing and not isinstance(number, TracedArray):
+                number = np.zeros(shape_of(number), np.int64)  # not checked, as in NumPy
             arrays.append((axis, checked_static(number, x.shape[axis], axis)))
             layout.append(axis)
         else:

@@ -267,12 +267,6 @@ class _OfTracer(Tracer):
         return self
 
 
-def _picks_nothing(index: Any) -> bool:
-    """True for an index with an empty array of positions: NumPy does not check the others."""
-    items = index if isinstance(index, tuple) else ()
-    return any(isinstance(i, np.ndarray) and i.size == 0 and i.dtype.kind in "iu" for i in items)
-
-
 class _OfArray(Array):
     """What an array of numbers does otherwise than a traced one."""
 
@@ -289,9 +283,7 @@ class _OfArray(Array):
     def __getitem__(self, index: Any) -> Any:
         if not _is_traced(index):
             with contextlib.suppress(IndexError):  # raised below, with the source line and a remedy
-                found = np.asarray(self.view(np.ndarray)[index])
-                if found.size or not _picks_nothing(index):
-                    return frozen(found, self.weak_type)
+                return frozen(np.asarray(self.view(np.ndarray)[index]), self.weak_type)
         return indexing.getitem(self, index)
 
     def __iter__(self) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from
+from rlx.numpy.index_plan import as_index
 from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.tracing.errors import ConcretizationError
 from rlx.tracing.trace import TracedArray
@@ -58,7 +59,7 @@ def _count(segment_ids: Any, given: int | None) -> int:
 
 @function
 def _folded(definition: OpDef, data: Any, segment_ids: Any, count: int, mode: str | None) -> Any:
-    data, ids = as_tracer(data), convert(segment_ids, DType.I64)
+    data, ids = as_tracer(data), convert(as_index(segment_ids), DType.I64)
     if mode not in (None, "drop", "fill", "clip"):
         raise ShapeError(f"mode is {mode!r}", remedy="use drop, fill or clip")
     if mode == "clip":

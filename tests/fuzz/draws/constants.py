@@ -23,9 +23,11 @@ _BINARY = (
     "np.minimum({1}, {0})", "np.where({0} > {1}, {0}, {1})", "({0} / ({1} * {1} + 1))",
     "np.add({1}, {0})", "np.multiply({0}, {1})", "np.stack(np.broadcast_arrays({0}, {0} * {1}))",
 )  # fmt: skip
-_UNARY = ("np.abs({0})", "-{0}", "np.square({0})", "np.sqrt(np.abs({0}))", "np.flip({0}, -1)",
-          "({0} == {0})", "{0}.astype(numpy.float32)", "np.max({0}, -1, keepdims=True)",
-          "np.floor({0})")  # fmt: skip
+_UNARY = (
+    "np.abs({0})", "-{0}", "np.square({0})", "np.sqrt(np.abs({0}))", "np.flip({0}, -1)",
+    "({0} == {0}).astype({0}.dtype)", "{0}.astype(numpy.float32)", "np.floor({0})",
+    "np.max({0}, -1, keepdims=True)",
+)  # fmt: skip
 _SHAPES: tuple[tuple[int, ...], ...] = ((3,), (2, 3), (1,), (2, 1))
 FORMS: dict[str, str] = {
     "plain": "lambda v0: {body}",

@@ -95,7 +95,8 @@ def taken(pick: random.Random) -> Call:
         x = x.ravel() if axis is None else x
         index = (*(slice(None),) * (along % x.ndim), at)
         if mode == "clip":
-            return np.take(x, at.astype(object).astype(np.int64), along, mode="clip")
+            inside = [min(max(int(i), 0), x.shape[along] - 1) for i in at.ravel()]
+            return np.take(x, np.array(inside, int).reshape(at.shape), along)
         return read_at(x, numbers(x, index, None if mode == "raise" else mode), None)
 
     return called(f"np.take(v0, v1, axis={axis}, mode={mode!r})", x, [indices], model)
@@ -282,6 +283,8 @@ def bound(index: Sequence[Place], given: Sequence[Array]) -> tuple[Any, ...]:
 
 def numbers(x: Array, index: tuple[Any, ...], mode: str | None) -> Array:
     """Return the number in `x` of each element at an index; -1 of those that are left out."""
+    if any(np.size(item) == 0 for item in index if not isinstance(item, slice)):
+        mode = mode or "clip"  # positions that pick nothing are not checked, as in NumPy
     room = [1 if _is_position(index, axis) else 0 for axis in range(x.ndim)]
     of = np.pad(np.arange(x.size).reshape(x.shape), [(0, extra) for extra in room],
                 constant_values=-1)  # fmt: skip

@@ -30,7 +30,7 @@ _VARYING = (
 )  # fmt: skip
 _REPLICATED = (
     "w", "w", "rlx.psum({v}, 'r')", "rlx.pmean({v}, 'r')", "rlx.psum({r}, 'r')",
-    "rlx.pmean({r}, 'r')", "rlx.pmax({v}, 'r')", "rlx.pmin({v}, 'r')", "np.tanh({r})",
+    "rlx.pmax({v}, 'r')", "rlx.pmin({v}, 'r')", "np.tanh({r})",
     "({r} * {r} * 0.25)", "({r} + {r})", "rlx.pbroadcast({v}, 'r', {source})",
     "np.sum(rlx.all_gather({v}, 'r'), 0)", "np.max(rlx.all_gather({v}, 'r', tiled=True)) + {r}",
     "rlx.psum(1, 'r') * {r}",
@@ -49,12 +49,20 @@ def case(pick: random.Random) -> Ranked:
         x, w = (a + numbers.uniform(0.01, 0.1, a.shape) for a in (x, w))
     replicated = is_gradient or pick.random() < 0.5
     text = _expression(pick, "r" if replicated else "v", pick.randint(1, 4), ranks)
-    if is_gradient:
-        text = pick.choice(("rlx.pmean(np.sum({0}), 'r')", "np.sum({0})")).format(text)
+    if is_gradient and pick.random() < 0.5:
+        text = f"rlx.pmean(np.sum({_expression(pick, 'v', pick.randint(1, 3), ranks)}), 'r')"
+    elif is_gradient:
+        text = f"np.sum({text})"
     if dtype == "i32":
         text = text.replace("np.tanh", "np.abs").replace("0.25", "3").replace("0.5", "2")
         text = text.replace("pmean", "psum")
-    return Ranked(text, x, w, replicated, pick.choice(("w", "x", "both")) if is_gradient else "")
+    wrong = "" if is_gradient or pick.random() < 0.9 else pick.choice(("mean", "spec"))
+    if wrong == "mean":
+        text, replicated = f"rlx.pmean({_expression(pick, 'r', 1, ranks)}, 'r')", True
+    elif wrong:
+        text, replicated = _expression(pick, "v", 1, ranks) + " + x", True
+    by = pick.choice(("w", "x", "both")) if is_gradient else ""
+    return Ranked(text, x, w, replicated, by, bool(wrong))
 
 
 def _expression(pick: random.Random, kind: str, depth: int, ranks: int) -> str:
@@ -81,6 +89,8 @@ class Ranked:
     w: Array
     replicated: bool
     gradient: str
+    refused: bool = False
+    """It is the mean of what is equal, or varies where `P()` says that all have it."""
 
     @property
     def ranks(self) -> int:
@@ -94,13 +104,17 @@ class Ranked:
         )
 
     def failure(self, seed: int, backends: Sequence[str]) -> Failure | None:
-        return guarded(self._on_ranks) or (
-            None if self.gradient else self._in_a_batch().failure(seed, backends)
-        )
+        failure = guarded(self._on_ranks)
+        if self.refused:
+            is_refused = failure is not None and "InputError" in failure.text
+            return None if is_refused else Failure("not refused", str(failure))
+        if failure is None and not self.gradient:
+            return self._in_a_batch().failure(seed, backends)
+        return failure
 
     def _on_ranks(self) -> Failure | None:
         local = eval(f"lambda w, x: {self.text}", library())
-        each = self._slopes() if self.gradient else [self.model()]
+        each = [] if self.refused else self._slopes() if self.gradient else [self.model()]
         specs: Any = P() if self.replicated else P("r")
         function = self._function(local)
         if self.gradient:
