@@ -38,6 +38,11 @@ def _bits(fold: Callable[..., Any], start: int, name: str, doc: str) -> Callable
         x = as_tracer(operand)
         if x.value.dtype is DType.BOOL:
             return fold(x, tuple(axes))
+        if not x.value.dtype.is_int:
+            raise DTypeError(
+                f"{name} has dtype {x.value.dtype.value}; it folds bits of integers and bools",
+                remedy="compare first, or view the bits: rlx.lax.bitcast_convert_type",
+            )
         identity = np.bitwise_not(np.zeros((), x.dtype)) if start else np.zeros((), x.dtype)
         return reduce(x, identity, bitwise, tuple(axes))
 

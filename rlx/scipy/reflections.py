@@ -90,6 +90,8 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
 def geqrf(a: Any) -> tuple[Any, Any]:
     """`r` in the upper triangle, the reflections of `q` below it, and their factors."""
     (a,) = _wide_enough(a)
+    if a.ndim < 2:
+        raise ShapeError(f"a has shape {a.shape}; a matrix has two axes", remedy="pass matrices")
     rows, columns = static_shape(a)[-2:]
     steps = min(rows, columns)
     taus = rnp.zeros((*a.shape[:-2], steps), a.dtype)

@@ -53,7 +53,7 @@ NOT_DRAWN: Mapping[str, str] = {
     ),
     **alike(
         "lax.all_gather lax.all_to_all lax.axis_index lax.pbroadcast lax.pmax lax.pmean lax.pmin "
-        "lax.ppermute lax.pshuffle lax.psum lax.psum_scatter lax.pswapaxes "
+        "lax.ppermute lax.pshuffle lax.psum lax.psum_scatter lax.pvary lax.pswapaxes "
         "lax.with_sharding_constraint",
         "needs an axis with a name: drawn by `ranks`",
     ),
@@ -122,7 +122,7 @@ FUNCTIONS: Mapping[str, Own] = {
     **alike("np.argmax np.argmin np.nanargmax np.nanargmin np.sort np.argsort np.cumsum np.cumprod "
             "np.nancumsum np.nancumprod np.cummax np.cummin np.cumlogsumexp np.cumulative_sum "
             "np.cumulative_prod np.partition np.argpartition np.diff np.unstack np.repeat np.stack "
-            "np.insert np.delete np.append np.compress np.trapezoid np.unwrap np.lexsort "
+            "np.insert np.delete np.append np.compress np.trapezoid np.lexsort "
             "np.vecdot np.swapaxes np.squeeze np.expand_dims np.top_k np.quantile np.roll "
             "np.nanquantile np.percentile np.nanpercentile np.cross np.apply_along_axis", _FOLD),
     **alike("np.quantile np.nanquantile", {**_WEIGHTED, "q": one_of(0.25, 1.0, np.array(
@@ -413,6 +413,7 @@ FUNCTIONS: Mapping[str, Own] = {
     "lax.linalg.tridiagonal_solve": {n: shaped((3,), of=("f4",)) for n in ("dl", "d", "du")} | {
         "b": shaped((3, 2), of=("f4",))},
     **alike("np.tril_indices np.triu_indices", {"m": one_of(None, 2, 4)}),
+    "np.unwrap": {"axis": axis, "period": one_of(2.0)},
     "np.diag_indices": {"ndim": one_of(2, 3)}, "np.polyfit": {
         "x": shaped((5,), of=("f4", "f8")), "y": like(), "w": one_of(None), "full": one_of(False),
         "cov": one_of(False)},

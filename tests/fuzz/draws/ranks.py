@@ -224,7 +224,7 @@ def _collectives(ranks: int, dtype: np.dtype[Any]) -> SimpleNamespace:
     def everywhere(fold: Callable[..., Any]) -> Callable[..., OfRanks]:
         def call(x: Any, _: str, *more: Any, **how: Any) -> OfRanks:
             if not isinstance(x, OfRanks):
-                return OfRanks([x * ranks] * ranks)
+                return OfRanks([np.asarray(x * ranks, dtype)] * ranks)
             return OfRanks([fold(np.stack(x.parts), *more, **how)] * ranks)
 
         return call
