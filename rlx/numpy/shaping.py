@@ -336,7 +336,8 @@ def _shifts(shift: Any) -> Sequence[Any]:
             found.extend(extents_from(each, "shift"))
             continue
         _require_whole(each)
-        found.extend([each] if not each.ndim else [each[i] for i in range(static_shape(each)[0])])
+        one: Any = as_tracer(each)
+        found.extend([one] if not one.ndim else [one[i] for i in range(static_shape(one)[0])])
     return found
 
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
-from rlx.ir.graph import Graph
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.passes.rewrite import copy_node, finish
 from rlx.quantization.calibration import measured
 from rlx.quantization.histogram import Method
 from rlx.quantization.network import Network
@@ -28,8 +30,11 @@ from rlx.quantization.rounding import Choice, Rounding
 from rlx.runtime.arrays import frozen
 from rlx.runtime.compile import compile
 from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten
-from rlx.tracing.trace import concrete
+from rlx.tracing.trace import TracedArray, concrete
+from rlx.tracing.traced_function import splice
 from rlx.transforms.abstract import eval_shape
+from rlx.transforms.custom_jvp import custom_jvp
+from rlx.transforms.differentiate import jvp
 from rlx.transforms.jit import JittedFunction, jit
 
 Array = NDArray[Any]
@@ -70,7 +75,8 @@ class QuantizedFunction(Quantized):
     """A function in eight bits: called with its inputs, it returns what the function returns.
 
     `graph` is that of the calibration set's shapes; others are traced again when they come, with
-    the same scales.
+    the same scales. It may be called in `jit`, `vmap` and `grad`; derivatives are those of the
+    function in floats, as if nothing were rounded (straight through).
     """
 
     _call: _Call
@@ -83,6 +89,8 @@ class QuantizedFunction(Quantized):
                 f"a quantized function was given {', '.join(named)} by name",
                 remedy="pass its inputs in their order",
             )
+        if any(isinstance(leaf, TracedArray) for leaf in tree_flatten(inputs)[0]):
+            return self._traced(inputs)
         arrays, key = _kind(inputs)
         if key not in self._programs:
             if len(self._programs) >= _PROGRAMS_KEPT:
@@ -91,6 +99,35 @@ class QuantizedFunction(Quantized):
             self._programs[key] = compile(graph, params=params), self._call.structure(inputs)
         run, structure = self._programs[key]
         return tree_unflatten(structure, [frozen(output) for output in run(*arrays)])
+
+    def _traced(self, inputs: tuple[Any, ...]) -> Any:
+        """Append the program to what is being traced; its derivative is that in floats."""
+
+        @custom_jvp
+        def rounded(*inputs: Any) -> Any:
+            graph, params = self._call.network(inputs).rewritten(self._roundings)
+            leaves = tree_flatten(inputs)[0]
+            results = splice(_bound(graph, params), leaves, [False] * len(graph.outputs))
+            return tree_unflatten(self._call.structure(inputs), results)
+
+        @rounded.defjvp
+        def straight_through(primals: Any, tangents: Any) -> Any:
+            return rounded(*primals), jvp(self._call.in_floats, primals, tangents)[1]
+
+        del straight_through
+        return rounded(*inputs)
+
+
+def _bound(graph: Graph, params: dict[str, Array]) -> Graph:
+    """Return the graph with its params as constants."""
+    target, value_map = Graph(graph.name), dict[Value, Value]()
+    for node in graph.nodes:
+        if node.op is ops.param:
+            value_map[node.result] = target.constant(params[str(node.name)], node.result.dtype)
+        else:
+            copy_node(target, node, value_map)
+    finish(target, graph, value_map)
+    return target
 
 
 def _kind(inputs: tuple[Any, ...]) -> tuple[list[Any], Any]:
@@ -116,6 +153,9 @@ class _Call:
         """Return the graph of a call, with its products."""
         graph = self.function.graph(*self.leading, *inputs)
         return Network.of(graph, self._arrays(inputs, slice(len(self.leading))))
+
+    def in_floats(self, *inputs: Any) -> Any:
+        return self.function(*self.leading, *inputs)
 
     def structure(self, inputs: tuple[Any, ...]) -> TreeDef:
         """Return the structure of the result."""

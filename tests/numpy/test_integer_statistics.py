@@ -12,7 +12,7 @@ import rlx
 import rlx.numpy as rnp
 import rlx.scipy.special as special
 
-INTEGERS = {
+INTEGERS: dict[str, Any] = {
     "near both ends of i32": np.array([2**31 - 1, 2**31 - 2, -(2**31), -(2**31) + 44], np.int32),
     "near the end of u32": np.array([2**32 - 1, 2**32 - 3, 2**32 - 8], np.uint32),
     "bytes, whose sum is none": np.arange(256, dtype=np.uint8),
