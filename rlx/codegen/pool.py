@@ -1,7 +1,9 @@
 """The protocol between a caller and the workers of its pool, in the loop language.
 
-A parallel loop is a region. Its parts are divided among the threads of the run, each of which
-claims parts from a counter of its own, in order, and then from those of the others. The caller
+A parallel loop is a region. Its iterations are divided among the threads of the run, each of which
+claims parts of its share from a counter of its own, and then parts of the others' shares. The first
+part is half of the share, the second half of the rest, and so on: few calls, and little to wait for
+at the end. The caller
 claims as workers do, so that a region is computed however many workers join it, and its end waits
 for those only that joined:
 
@@ -69,8 +71,8 @@ from rlx.codegen.sync import (
 LEAST_SHARED = 2_000
 """Nanoseconds of work that one thread keeps to itself: opening a region costs 0.3 us."""
 
-_MOST_PARTS = 8
-"""Parts of a thread's share: what one that was interrupted has claimed is an eighth of it."""
+_MOST_PARTS = 4
+"""Parts of a thread's share, of which the last two are an eighth each."""
 _SPIN = 50_000
 """Nanoseconds for which a worker spins after a region, and two calls are in quick succession."""
 _PATIENCE = 20_000
@@ -105,10 +107,10 @@ def declare_sync(k: KernelBuilder) -> Buffer:
     return k.argument("sync", Prim.I64, writable=True, may_alias=True)
 
 
-def call_task(k: KernelBuilder, sync: Buffer, part: Operand, parts: Operand) -> None:
-    """Compute one of `parts` parts of the current region."""
+def call_task(k: KernelBuilder, sync: Buffer, first: Operand, last: Operand, of: Operand) -> None:
+    """Compute units `first` to `last` of the current region, which has `of`."""
     arena, moves, region = (k.load(sync, word) for word in (ARENA, MOVES, REGION))
-    given = (_i64(part), _i64(parts))
+    given = (_i64(first), _i64(last), _i64(of))
     place = k.address(sync, writable=True)
     task = k.load(sync, TASK)
     k.external("task", (arena, moves, place, region, *given), _STATUS, address=task)
@@ -123,13 +125,16 @@ def _claim(name: str) -> Kernel:
     sync, own = declare_sync(k), k.scalar("own")
     active = k.let("active", k.load(sync, ACTIVE))
     count = k.let("count", k.load(sync, PARTS))
+    units = k.let("units", _i64(1) << (count - 1))
     with k.loop("turn", active) as turn:
         after = k.let("after", own + turn)
         owner = k.let("owner", select(after < active, after, after - active))
         counter = k.let("counter", owner * LINE + CLAIMED)
         part = k.mutable("part", _add(k, sync, counter, 1))
         with k.while_(part < count):
-            call_task(k, sync, owner * count + part, active * count)
+            first = owner * units + (units - (units >> part))
+            last = owner * units + (units - (units >> (part + 1)))
+            call_task(k, sync, first, last, active * units)
             part.set(_add(k, sync, counter, 1))
     return k.build(["Compute parts of the region until all are claimed."])
 
@@ -147,10 +152,10 @@ def _share(name: str, claim: Kernel, wake: Kernel, wait: Kernel) -> Kernel:
         with k.else_():
             k.store(sync, AVOID, 0)
     with k.if_(active < 2):
-        call_task(k, sync, 0, 1)
+        call_task(k, sync, 0, 1, 1)
     with k.else_():
         k.store(sync, ACTIVE, active)
-        k.store(sync, PARTS, minimum(maximum(grains / active, _i64(1)), _i64(_MOST_PARTS)))
+        k.store(sync, PARTS, minimum(maximum(grains / active / 2, _i64(1)), _i64(_MOST_PARTS)))
         with k.loop("thread", active) as thread:
             _store(k, sync, thread * LINE + CLAIMED, 0)
         _store(k, sync, LEFT, 0)

@@ -7,7 +7,7 @@ run on the caller alone, so that the first fault is the one reported; of those t
 (`codegen.checks`, `codegen.attempts`) only the checks do.
 
     <name>_launch(arena, [moves,] sync, extents..., threads, task, arena_at, moves_at)
-    <name>_part(arena, moves, sync, region, part, parts)       the task: one part of a region
+    <name>_part(arena, moves, sync, region, first, last, units)     the task: a part of a region
     <name>_worker(sync)                                        what a thread of the pool runs
 
 `moves` is there if regions of the arena may be elsewhere than planned (`codegen.io_binding`).
@@ -121,25 +121,25 @@ class _Threaded:
         """Build the entry that computes one part of a region."""
         k = KernelBuilder(entry_name(self.schedule, "part"))
         arena, moves, sync = declare_arena(k), declare_moves(k), declare_sync(k)
-        region, part, parts = (k.scalar(name) for name in ("region", "part", "parts"))
+        region, *part = (k.scalar(name) for name in ("region", "first", "last", "units"))
         extents = {s: k.load(sync, EXTENTS + i) for i, s in enumerate(self.symbols)}
         calls = self._calls(k, arena, moves, extents)
         if self.shared:
-            self._part(calls, [thunk for thunk, _ in self.shared], 0, region, (part, parts))
+            self._part(calls, [thunk for thunk, _ in self.shared], 0, region, part)
         return k.build([f"{self.schedule.name}: one part of a parallel loop."])
 
     def _part(
-        self, calls: ThunkCalls, thunks: Sequence[Thunk], first: int, region: E, of: tuple[E, E]
+        self, calls: ThunkCalls, thunks: Sequence[Thunk], first: int, region: E, part: Sequence[E]
     ) -> None:
         """Emit a search for `region` among those of `thunks`, which are numbered from `first`."""
         if len(thunks) == 1:
-            calls.call(thunks[0], share_of(calls, thunks[0], *of))
+            calls.call(thunks[0], share_of(calls, thunks[0], *part))
             return
         half = len(thunks) // 2
         with calls.k.if_(region < first + half):
-            self._part(calls, thunks[:half], first, region, of)
+            self._part(calls, thunks[:half], first, region, part)
         with calls.k.else_():
-            self._part(calls, thunks[half:], first + half, region, of)
+            self._part(calls, thunks[half:], first + half, region, part)
 
     def _rests(self, calls: ThunkCalls) -> dict[int, tuple[int, E, E]]:
         """Return per region its number, its work, and what of that is left in the run with it."""
@@ -160,14 +160,14 @@ class _Threaded:
         return IoBindingCalls(k, arena, extents, self.kernels, moved)
 
 
-def share_of(calls: ThunkCalls, thunk: Thunk, part: E, parts: E) -> tuple[E, E]:
-    """Return one of `parts` shares of the kernel's parallel loop, in the caller's terms."""
+def share_of(calls: ThunkCalls, thunk: Thunk, first: E, last: E, units: E) -> tuple[E, E]:
+    """Return the range of units `first` to `last` of the kernel's parallel loop, cut in `units`."""
     start, stop, trips = _trips(calls, thunk)
     loop = calls.kernel(thunk).parallel_loop
     assert loop is not None, "only kernels with a parallel loop are shared"
-    first = start + trips * part // parts * loop.step
-    last = start + trips * (part + 1) // parts * loop.step
-    return first, last if loop.step == 1 else minimum(last, stop)
+    begin = start + trips * first // units * loop.step
+    end = start + trips * last // units * loop.step
+    return begin, end if loop.step == 1 else minimum(end, stop)
 
 
 def _trips(calls: ThunkCalls, thunk: Thunk) -> tuple[E, E, E]:

@@ -101,7 +101,7 @@ class _PhaseMaker:
         k = KernelBuilder(name)
         calls = self._calls(k)
         part, parts = k.scalar("part"), k.scalar("parts")
-        calls.call(thunk, share_of(calls, thunk, part, parts))
+        calls.call(thunk, share_of(calls, thunk, part, part + 1, parts))
         return Step(_with_what_it_reads(k.build(["One part of several."])), is_shared=True)
 
     def _calls(self, k: KernelBuilder) -> _PlacedCalls:
