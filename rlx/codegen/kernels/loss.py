@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.along import Row
 from rlx.codegen.kernels.indexing import checked_index
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import slices
-from rlx.codegen.kernels.softmax import exponential, exponential_sum, row_peak
+from rlx.codegen.kernels.softmax import exponential, peak
+from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.expr import const, select
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.codegen.loops.scalar import scalar_function
@@ -23,8 +25,10 @@ def softmax_cross_entropy(scope: Scope, logits: Reader, labels: Reader, y: Write
     with rows(k, "row", source.extent(0), logits.type.elements) as row:
         logits_row = source.at(row)
         label = checked_index(scope, chosen, row, logits_row.extent(0), "label")
-        largest = row_peak(scope, logits, logits_row)
-        total = exponential_sum(scope, logits_row, largest)
+        line = Row(scope, logits, logits_row)
+        peak_of_row = peak(line, logits)
+        largest = peak_of_row(row)
+        total = line.sum(exponential(peak_of_row))(row)
         log_sum = scalar_function("log")(total)
         target.write(row, value=largest + log_sum - logits_row.read_real(label))
 
@@ -41,12 +45,14 @@ def softmax_cross_entropy_backward(
     with rows(k, "row", source.extent(0), logits.type.elements) as row:
         logits_row, y_row = source.at(row), target.at(row)
         label = checked_index(scope, chosen, row, logits_row.extent(0), "label")
-        largest = row_peak(scope, logits, logits_row)
-        total = exponential_sum(scope, logits_row, largest)
+        line = Row(scope, logits, logits_row)
+        peak_of_row = peak(line, logits)
+        largest = peak_of_row(row)
+        total = line.sum(exponential(peak_of_row))(row)
         scale = k.let("scale", 1.0 / total)
         gradient = k.let("gradient", upstream.read_real(row))
         zero, one = const(0.0, logits.prim), const(1.0, logits.prim)
         with k.loop("i", logits_row.extent(0), kind=LoopKind.SIMD) as i:
-            probability = exponential(logits_row, i, largest) * scale
+            probability = exp_weight(logits_row.read_real(i) - largest) * scale
             expected = select(i.eq(label), one, zero)
             y_row.write(i, value=(probability - expected) * gradient)
