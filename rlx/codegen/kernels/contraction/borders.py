@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from rlx.codegen.kernels.contraction.spans import Range
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, index, maximum, minimum
+from rlx.codegen.loops.expr import E, Operand, index, maximum, minimum
 from rlx.dataclass import dataclass
 from rlx.ir.ops.conv_geometry import Sliding
 
@@ -42,9 +42,7 @@ class Border:
         if (sliding.low, sliding.high) == (0, 0):
             return index(0), index(self.taps)
         seen = k.let("seen", position * sliding.stride - sliding.low)
-        first = maximum(_ceil_div(seen * -1, sliding.dilation), 0)
-        stop = minimum(_ceil_div(self.extent - seen, sliding.dilation), self.taps)
-        return k.let("first_tap", first), k.let("stop_tap", maximum(stop, 0))
+        return taps_inside(k, seen, sliding.dilation, self.extent, self.taps)
 
     def rows(self, start: int, count: int, tap: int) -> tuple[int, int] | None:
         """Return which of `count` positions from `start` on a tap has elements for."""
@@ -77,6 +75,13 @@ def _pieces(start: int, stop: int, size: int) -> Iterator[Segment]:
         yield Segment(at, last, last - at, False)
 
 
-def _ceil_div(value: E, divisor: int) -> E:
+def taps_inside(k: KernelBuilder, seen: E, dilation: int, extent: Operand, taps: int) -> Range:
+    """Return which taps of a window are inside of `extent`, whose first one is at `seen`."""
+    first = maximum(ceil_div(seen * -1, dilation), 0)
+    stop = minimum(ceil_div(index(extent) - seen, dilation), taps)
+    return k.let("first_tap", first), k.let("stop_tap", maximum(stop, 0))
+
+
+def ceil_div(value: E, divisor: int) -> E:
     """Divide and round up; a negative value gives 0 or less."""
     return value if divisor == 1 else (value + (divisor - 1)) / divisor

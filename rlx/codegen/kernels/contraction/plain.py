@@ -202,15 +202,21 @@ class _Loops:
             body(point, elements)
             return
         with ExitStack() as loops:
-            tap = loops.enter_context(k.loop(_FOLDED[axis - self.map.kept], self._extent(axis)))
-            point, known = {**point, axis: tap}, dict(elements)
-            for where, source, spacing in self._windows:
-                if where.varies((axis,)) and _is_known(where, point):
-                    at = k.let("at", _value(self.scope, where, point))
-                    extent = self.scope.extents(self.x.shape[source])
-                    loops.enter_context(k.if_(is_element(at, spacing, extent)))
-                    known[source] = at / spacing
-            self._fold(point, known, stop, body)
+            known = self._inside(loops, point, elements)
+            tap = loops.enter_context(k.loop(_FOLDED[axis - kept], self._extent(axis)))
+            point = {**point, axis: tap}
+            self._fold(point, self._inside(loops, point, known), stop, body)
+
+    def _inside(self, loops: ExitStack, point: Point, elements: Elements) -> Elements:
+        """Leave out points without an element, along axes whose index is known by now."""
+        k, known = self.k, dict(elements)
+        for where, source, spacing in self._windows:
+            if source not in known and _is_known(where, point):
+                at = k.let("at", _value(self.scope, where, point))
+                extent = self.scope.extents(self.x.shape[source])
+                loops.enter_context(k.if_(is_element(at, spacing, extent)))
+                known[source] = at / spacing
+        return known
 
     def _add(
         self,

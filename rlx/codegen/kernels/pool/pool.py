@@ -15,6 +15,7 @@ from typing import Any
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.accumulators import accumulators, assign, loaded, local_state, stored
 from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.contraction.borders import taps_inside
 from rlx.codegen.kernels.folds import (
     Fold,
     State,
@@ -326,9 +327,8 @@ def tap_loop(scope: Scope, name: str, axis: WindowAxis, window: E) -> Iterator[t
     k, extent = scope.k, scope.extents(axis.extent)
     start, stop = scope.extents(0), scope.extents(axis.size)
     if not axis.is_inside:
-        base = k.let(f"{name}_base", window * axis.stride - axis.low)
-        start = k.let(f"{name}_start", maximum(ceil_div(base * -1, axis.dilation), 0))
-        stop = k.let(f"{name}_stop", minimum(ceil_div(extent - base, axis.dilation), axis.size))
+        seen = k.let("seen", window * axis.stride - axis.low)
+        start, stop = taps_inside(k, seen, axis.dilation, extent, axis.size)
     with k.loop(name, stop, start=start) as tap:
         at = window * axis.stride + tap * axis.dilation - axis.low
         yield k.let(f"{name}_at", at), tap
@@ -341,8 +341,3 @@ def _inside(scope: Scope, last: WindowAxis, base: E, span: E) -> tuple[E, E]:
     start = scope.k.let("inside", minimum(maximum(base * -1, 0), span))
     end = minimum(scope.extents(last.extent) - base, span)
     return start, scope.k.let("end", maximum(end, start))
-
-
-def ceil_div(value: E, divisor: int) -> E:
-    """Divide and round up; a negative value gives 0 or less."""
-    return value if divisor == 1 else (value + (divisor - 1)) / divisor

@@ -12,12 +12,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.contraction.borders import ceil_div
 from rlx.codegen.kernels.parallel import LOOP_NAMES, rows
 from rlx.codegen.kernels.pool.pool import (
     Block,
     Windows,
     blocks,
-    ceil_div,
     lanes,
     outer_taps,
     windows_of,
