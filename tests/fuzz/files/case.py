@@ -56,6 +56,7 @@ HOSTILE_TEXTS = (
 )  # fmt: skip
 
 NAMES = (
+    *HOSTILE_TEXTS,
     "", "x", "a b", "int", "main", "f0_run", "\x01", "%s%n", "{{ 7 * 7 }}", "é", "x" * 300, "0",
     "arena", "NULL", "#error", "../x", "//",
 )  # fmt: skip

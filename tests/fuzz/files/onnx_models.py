@@ -80,7 +80,7 @@ def _run_in_session(path: Path) -> None:
         if value.shape is None or declared not in _BY_NAME:
             return
         shape = [e if isinstance(e, int) else 2 for e in value.shape]
-        if np.prod(shape, dtype=float) > _LARGEST_INPUT:
+        if np.prod([max(e, 1) for e in shape], dtype=float) > _LARGEST_INPUT:
             return
         given[value.name] = np.full(shape, "a" if declared == "string" else 1, _BY_NAME[declared])
     session.run(None, given)
