@@ -41,15 +41,16 @@ quick: $(VENV)/.test
 MINUTES ?= 10
 SEED ?= 1000
 JOBS ?= 2
+KINDS ?= all
 fuzz: $(VENV)/.test
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
+	$(BIN)/python -m tests.fuzz --kinds $(KINDS) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 
 # An hour of drawn files, of random programs, and of the soak test, from seeds that differ by the day.
 NIGHT := $(shell date +%Y%m%d)
 nightly: $(VENV)/.test
 	failed=0; \
 	$(BIN)/python -m tests.fuzz.files --minutes 60 --seed $(NIGHT)00000 --jobs $(JOBS) || failed=1; \
-	$(BIN)/python -m tests.fuzz --minutes 60 --seed $(NIGHT)000000 --jobs $(JOBS) || failed=1; \
+	$(BIN)/python -m tests.fuzz --kinds all --minutes 60 --seed $(NIGHT)000000 --jobs $(JOBS) || failed=1; \
 	$(BIN)/python -m tests.soak --minutes 60 --seed $(NIGHT) || failed=1; \
 	exit $$failed
 

@@ -16,6 +16,7 @@ from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
+from rlx.numpy.index_plan import as_index
 from rlx.numpy.index_updates import IndexUpdater
 from rlx.numpy.indexing import getitem
 from rlx.numpy.shaping import broadcast_to, reshape
@@ -173,7 +174,7 @@ def _start(starts: Any, numbers: GatherDimensionNumbers, axis: int, batch: Axes)
     """Return where slices begin on an axis of the operand, by the axes of the batch."""
     if axis in numbers.start_index_map:
         column = starts[..., numbers.start_index_map.index(axis)]
-        return convert(column, DType.I64)
+        return convert(as_index(column), DType.I64)
     if axis in numbers.operand_batching_dims:
         place = numbers.operand_batching_dims.index(axis)
         along = numbers.start_indices_batching_dims[place]

@@ -48,6 +48,13 @@ def test_segments_beyond_i64_are_the_last_for_mode_clip() -> None:
     assert found.tolist() == [2, 0, 5]
 
 
+def test_windows_beyond_i64_are_the_last_for_mode_clip() -> None:
+    numbers = rlx.lax.GatherDimensionNumbers((1,), (), (0,))
+    starts = np.array([[HUGE], [2**64 - 1], [0]], np.uint64)
+    found = rlx.lax.gather(X, starts, numbers, (2,), mode="clip")
+    assert found.tolist() == [[298, 299], [298, 299], [0, 1]]
+
+
 def test_positions_that_pick_nothing_are_not_checked_as_in_numpy() -> None:
     x, nothing = X.reshape(100, 3), np.array([], int)
     assert rlx.jit(lambda x: x[nothing, 7])(x).shape == (0,)

@@ -19,7 +19,7 @@ from tests.fuzz.draws.case import Call
 from tests.fuzz.draws.library_functions import EXCUSED, FUNCTIONS, NOT_DRAWN
 from tests.fuzz.draws.library_parameters import PARAMETERS, Text
 from tests.fuzz.program import NAMES
-from tests.jax.drawn import Draw, Given
+from tests.jax.drawn import Always, Draw, Given
 
 MODULES: Mapping[str, str] = {
     "rlx.numpy": "np", "rlx.numpy.linalg": "np.linalg", "rlx.numpy.fft": "np.fft",
@@ -87,7 +87,8 @@ def of(name: str, pick: random.Random) -> Call:
     needed_first = sorted(parameters(name), key=lambda p: p.default is not p.empty)
     for each in needed_first:
         is_needed = each.default is each.empty and each.kind is not each.VAR_KEYWORD
-        if is_needed or (each.name in generators and d.chance(_GIVEN)):
+        is_given = isinstance(generators.get(each.name), Always) or d.chance(_GIVEN)
+        if is_needed or (each.name in generators and is_given):
             given[each.name] = generators[each.name](d, given)
     arrays: list[Any] = []
     written = [_argument(each, given[each.name], arrays, d)

@@ -35,7 +35,7 @@ from tests.fuzz.draws.library_parameters import (
     text,
     within,
 )
-from tests.jax.drawn import FLAG, Generator, axes_from_the_front, axis, each, one_of, up_to
+from tests.jax.drawn import FLAG, Always, Generator, axes_from_the_front, axis, each, one_of, up_to
 
 Own = Mapping[str, Generator]
 
@@ -92,7 +92,7 @@ EXCUSED: Mapping[str, str] = {
     "blocksize": "ignored",
     "reduction_input_size_override": "a hint", "out_sharding": "refused",
     "group_offset": "refused unless None", "kwargs": "refused",
-    "diff_n": "refused unless None", "n_max": "a bound on what is traced",
+    "diff_n": "refused unless None",
     "how": "passed to a function", "optimize": "a hint",
     "freq_axis": "with time_axis", "time_axis": "with freq_axis",
     "max_iterations": "of an iteration",
@@ -328,7 +328,8 @@ FUNCTIONS: Mapping[str, Own] = {
         "m": beside(*FLOATS), "exact": one_of(False)}),
     "scipy.special.expn": {"n": up_to(4), "x": array(*FLOATS)},
     "scipy.special.sph_harm_y": {"n": shaped((2,), of=("i4",)), "m": shaped((2,), of=("i4",)),
-                                 "theta": shaped((2,)), "phi": shaped((2,))},
+                                 "theta": shaped((2,)), "phi": shaped((2,)),
+                                 "n_max": Always(one_of(6))},
     "scipy.special.wofz": {"z": array("f4", "c8")},
     "lax.zeta": {"q": beside(*FLOATS)}, "scipy.special.multigammaln": {"d": one_of(1, 2)},
     **alike("lax.polygamma", {"n": up_to(3), "x": array(*FLOATS)}),
