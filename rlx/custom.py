@@ -20,6 +20,7 @@ op without a batching rule is applied to one example after the other.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +71,8 @@ def define_op(
         raise GraphError(
             f"op {name} has a derivative and a reason to have none", remedy="give one of the two"
         )
-    definition = declare_op(name, "custom", infer, doc=inspect.getdoc(infer) or "")
+    doc = inspect.getdoc(infer) or ""
+    definition = declare_op(name, "custom", _counted(infer), signature_of=infer, doc=doc)
     references.exact(definition)(reference)
     register_kernel(name)(kernel or _calling(definition, c_source or ""))
     for registry, rule in ((derivatives.vjp, vjp), (derivatives.jvp, jvp)):
@@ -81,6 +83,25 @@ def define_op(
     if vmap is not None:
         batch.register(definition, vmap)
     return definition
+
+
+def _counted(infer: Rule) -> Rule:
+    """Return `infer` with a check that it returns as many types as its annotation says."""
+
+    @functools.wraps(infer)
+    def counted(*operands: Any, **attributes: Any) -> Any:
+        found = infer(*operands, **attributes)
+        given = len(found) if isinstance(found, tuple) else 1
+        declared = OPS[infer.__name__].results
+        if declared is not None and given != declared:
+            raise GraphError(
+                f"op {infer.__name__}: its inference returns {given} types, and its return "
+                f"annotation declares {declared}",
+                remedy="annotate it with `-> TensorType`, or with a tuple of as many as it returns",
+            )
+        return found
+
+    return counted
 
 
 def _calling(definition: OpDef, source: str) -> Builder:

@@ -211,3 +211,15 @@ def test_an_op_needs_one_kernel() -> None:
 
     with pytest.raises(GraphError, match="needs either a kernel or a C source"):
         define_op(custom_nothing, reference=squared)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_results_that_no_annotation_declares_are_refused() -> None:
+    """The second one was dropped."""
+
+    def custom_pair(x):  # type: ignore[no-untyped-def]  # what the test is about
+        return x, x
+
+    pair = define_op(custom_pair, reference=lambda x: (x, x), c_source="void custom_pair(void);")
+    with pytest.raises(GraphError, match="returns 2 types, and its return annotation declares 1"):
+        pair(Graph().input("x", (3,)))
