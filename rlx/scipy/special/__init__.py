@@ -12,7 +12,6 @@ from rlx.scipy.special.elementary import digamma as digamma
 from rlx.scipy.special.elementary import entr as entr
 from rlx.scipy.special.elementary import erf as erf
 from rlx.scipy.special.elementary import erfc as erfc
-from rlx.scipy.special.elementary import erfinv as erfinv
 from rlx.scipy.special.elementary import factorial as factorial
 from rlx.scipy.special.elementary import gamma as gamma
 from rlx.scipy.special.elementary import gammaln as gammaln
@@ -24,7 +23,6 @@ from rlx.scipy.special.elementary import logit as logit
 from rlx.scipy.special.elementary import logsumexp as logsumexp
 from rlx.scipy.special.elementary import multigammaln as multigammaln
 from rlx.scipy.special.elementary import ndtr as ndtr
-from rlx.scipy.special.elementary import ndtri as ndtri
 from rlx.scipy.special.elementary import rel_entr as rel_entr
 from rlx.scipy.special.elementary import sinc as sinc
 from rlx.scipy.special.elementary import softmax as softmax
@@ -43,6 +41,8 @@ from rlx.scipy.special.integrals import fresnel as fresnel
 from rlx.scipy.special.integrals import owens_t as owens_t
 from rlx.scipy.special.integrals import sici as sici
 from rlx.scipy.special.integrals import spence as spence
+from rlx.scipy.special.normal_quantile import erfinv as erfinv
+from rlx.scipy.special.normal_quantile import ndtri as ndtri
 from rlx.scipy.special.recurrences import bessel_jn as bessel_jn
 from rlx.scipy.special.recurrences import hyp1f1 as hyp1f1
 from rlx.scipy.special.recurrences import sph_harm_y as sph_harm_y

@@ -25,7 +25,7 @@ from rlx.tracing.apply import emit, function, inexact
 from rlx.tracing.kept_traces import kept
 from rlx.transforms.custom_jvp import custom_jvp
 
-_ROOT_2, _ROOT_PI = math.sqrt(2.0), math.sqrt(math.pi)
+_ROOT_2 = math.sqrt(2.0)
 
 
 @function
@@ -123,9 +123,43 @@ def kl_div(x: Any, y: Any) -> Any:
 
 @function
 def ndtr(x: Any) -> Any:
-    """The normal distribution function."""
+    """The normal distribution function, with small relative errors in the lower tail."""
     (x,) = inexact(x)
-    return elementwise.multiply(0.5, erfc(elementwise.divide(x, -_ROOT_2)))
+    z, rest = _over_root_2(elementwise.negative(x))
+    # erfc(z + rest), as rounding z alone costs x**2 ulp in the tail
+    slope = elementwise.multiply(2 / math.sqrt(math.pi), elementwise.exp(-elementwise.square(z)))
+    return elementwise.multiply(
+        0.5, elementwise.subtract(erfc(z), elementwise.multiply(slope, rest))
+    )
+
+
+_LARGEST_TAIL = 64.0
+"""Above it the normal density is 0 in f64."""
+
+
+def _over_root_2(x: Any) -> tuple[Any, Any]:
+    """Return `x / sqrt(2)` rounded, and what rounding took off (Dekker, 1971)."""
+    splitter = 2.0**27 + 1 if x.value.dtype is DType.F64 else 2.0**12 + 1
+    kind = np.float64 if x.value.dtype is DType.F64 else np.float32
+    factor = kind(math.sqrt(0.5))
+    high = kind(kind(splitter) * factor) - (kind(kind(splitter) * factor) - factor)
+    low, lost = factor - high, kind(_LOST_OF_ROOT[kind])
+    z = elementwise.multiply(x, factor)
+    bounded = elementwise.clip(x, -_LARGEST_TAIL, _LARGEST_TAIL)
+    scaled = elementwise.multiply(bounded, kind(splitter))
+    upper = elementwise.subtract(scaled, elementwise.subtract(scaled, bounded))
+    lower = elementwise.subtract(bounded, upper)
+    rest = elementwise.subtract(
+        elementwise.multiply(upper, high), elementwise.multiply(bounded, factor)
+    )
+    rest = elementwise.add(rest, elementwise.multiply(upper, low))
+    rest = elementwise.add(rest, elementwise.multiply(lower, high))
+    rest = elementwise.add(rest, elementwise.multiply(lower, low))
+    return z, elementwise.add(rest, elementwise.multiply(bounded, lost))
+
+
+_LOST_OF_ROOT = {np.float64: -4.833646656726457e-17, np.float32: 1.21016171e-08}
+"""1 / sqrt(2) less its rounding."""
 
 
 @function
@@ -145,66 +179,11 @@ def log_ndtr(x: Any) -> Any:
     tail = elementwise.add(
         tail, elementwise.subtract(elementwise.log(terms), math.log(2 * math.pi) / 2)
     )
-    return elementwise.where(far, tail, elementwise.log(ndtr(safe)))
-
-
-@function
-def ndtri(p: Any) -> Any:
-    """The inverse of `ndtr`."""
-    (p,) = inexact(p)
-    return elementwise.multiply(
-        _ROOT_2, erfinv(elementwise.subtract(elementwise.multiply(p, 2), 1))
-    )
-
-
-def erfinv(x: Any) -> Any:
-    """The inverse of the error function; infinite at -1 and 1, NaN outside."""
-    return _erfinv(x)
-
-
-@function
-def _inverse_of_erf(x: Any) -> Any:
-    """Giles' approximation, rough far out, then Halley's steps on the tail, whose error counts."""
-    (x,) = inexact(x)
-    size = elementwise.abs(x)
-    w = elementwise.negative(
-        elementwise.add(elementwise.log1p(elementwise.negative(size)), elementwise.log1p(size))
-    )
-    near = polyval(np.array(_NEAR).astype(x.dtype), elementwise.subtract(w, 2.5))
-    root = elementwise.sqrt(elementwise.maximum(w, 1.0))
-    deep = polyval(np.array(_FAR).astype(x.dtype), elementwise.subtract(root, 3.0))
-    y = elementwise.multiply(elementwise.where(elementwise.less(w, 5.0), near, deep), size)
-    inside = elementwise.less(size, 1)
-    y = elementwise.where(inside, y, 0.5)
-    rest = elementwise.where(inside, elementwise.subtract(1, size), 0.5)
-    for _ in range(4):
-        above = elementwise.subtract(rest, erfc(y))
-        below = elementwise.subtract(erf(y), size)  # where 1 - size has lost its digits
-        error = elementwise.where(elementwise.less(size, 0.5), below, above)
-        slope = elementwise.multiply(2 / _ROOT_PI, elementwise.exp(elementwise.negative(y * y)))
-        step = elementwise.divide(error, slope)
-        y = elementwise.subtract(y, elementwise.divide(step, elementwise.add(1, y * step)))
-    y = elementwise.where(elementwise.equal(size, 1), np.inf, y)
-    y = elementwise.where(elementwise.less_equal(size, 1), y, np.nan)
-    signed = elementwise.where(elementwise.less(x, 0), elementwise.negative(y), y)
-    return elementwise.where(elementwise.equal(x, 0), x, signed)
-
-
-_NEAR = [2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-         -0.00125372503, -0.00417768164, 0.246640727, 1.50140941]  # fmt: skip
-_FAR = [-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-        -0.0076224613, 0.00943887047, 1.00167406, 2.83297682]  # fmt: skip
-
-
-@custom_jvp
-def _erfinv(x: Any) -> Any:
-    return _inverse_of_erf(x)
-
-
-@_erfinv.defjvp
-def _erfinv_jvp(primals: Any, tangents: Any) -> Any:
-    y = _erfinv(primals[0])
-    return y, tangents[0] * (_ROOT_PI / 2) * elementwise.exp(elementwise.square(y))
+    above = elementwise.greater(x, 0)  # where ndtr is close to 1
+    rest = ndtr(elementwise.negative(elementwise.where(above, x, 1.0)))
+    near = elementwise.log(ndtr(elementwise.where(above, -1.0, safe)))
+    near = elementwise.where(above, elementwise.log1p(elementwise.negative(rest)), near)
+    return elementwise.where(far, tail, near)
 
 
 # The gamma function
@@ -215,6 +194,33 @@ _LANCZOS = (
     -176.61502916214059, 12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6,
     1.5056327351493116e-7,
 )  # fmt: skip
+
+
+_EULER = 0.57721566490153286061
+_ZETA = (
+    0.3224670334241132, -0.0673523010531981, 0.020580808427784546, -0.007385551028673986,
+    0.0028905103307415234, -0.001192753911703261, 0.0005096695247430425, -0.00022315475845357936,
+    9.945751278180853e-05, -4.492623673813314e-05, 2.0507212775670694e-05, -9.439488275268395e-06,
+    4.374866789907487e-06, -2.039215753801366e-06, 9.55141213040742e-07, -4.492469198764566e-07,
+    2.1207184805554667e-07, -1.00432248239681e-07, 4.769810169363981e-08, -2.2711094608943164e-08,
+    1.0838659214896955e-08, -5.183475041970047e-09, 2.4836745438024785e-09, -1.1921401405860912e-09,
+    5.731367241678862e-10, -2.7595228851242334e-10, 1.3304764374244491e-10, -6.422964563838101e-11,
+    3.104424774732227e-11, -1.5021384080754142e-11,
+)  # fmt: skip
+"""`(-1)**k (zeta(k) - 1) / k` for k = 2, 3, ..: log gamma(1 + z) is their power series in z, and
+`(1 - euler) z - log1p(z)` (Abramowitz and Stegun, 6.1.33)."""
+
+
+def _gammaln_near_zeros(x: Any) -> Any:
+    """Return `gammaln` between 1/2 and 7/2, with small relative errors at its zeros 1 and 2."""
+    beyond = elementwise.greater(x, 2.5)
+    factor = elementwise.subtract(elementwise.where(beyond, x, 2.0), 1)  # gamma(x) / gamma(x - 1)
+    x = elementwise.where(beyond, factor, x)
+    upper = elementwise.greater(x, 1.5)
+    z = elementwise.subtract(x, elementwise.where(upper, 2.0, 1.0))
+    series = polyval(np.array((*reversed(_ZETA), 1 - _EULER, 0.0)).astype(x.dtype), z)
+    shift = elementwise.where(upper, 0.0, elementwise.log1p(elementwise.where(upper, 0.0, z)))
+    return elementwise.add(elementwise.subtract(series, shift), elementwise.log(factor))
 
 
 def past_integer(x: Any) -> Any:
@@ -238,6 +244,10 @@ def gammaln(x: Any) -> Any:
     power = elementwise.multiply(elementwise.add(z, 0.5), elementwise.log(t))
     value = elementwise.add(elementwise.subtract(power, t), elementwise.log(series))
     value = elementwise.add(value, math.log(2 * math.pi) / 2)
+    has_zero = elementwise.less_equal(z, 2.5)
+    value = elementwise.where(
+        has_zero, _gammaln_near_zeros(elementwise.where(has_zero, z + 1, 1.0)), value
+    )
     # gamma(x) gamma(1 - x) = pi / sin(pi x), whose sine is taken of what is left of an integer
     rest = elementwise.where(reflects, past_integer(x), 0.25)
     sine = elementwise.abs(elementwise.sin(elementwise.multiply(math.pi, rest)))

@@ -10,7 +10,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx import nn
 from rlx.scipy import special
-from rlx.scipy.stats.family import Continuous, Discrete
+from rlx.scipy.stats.family import Continuous, Discrete, log1mexp
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2 * math.pi)
 
@@ -34,6 +34,7 @@ norm = Continuous(
     quantile=special.ndtri,
     log_below=special.log_ndtr,
     log_above=lambda z: special.log_ndtr(-z),
+    quantile_above=lambda q: -special.ndtri(q),
 )
 expon = Continuous(
     "expon",
@@ -41,12 +42,15 @@ expon = Continuous(
     below=lambda z: rnp.where(rnp.less_equal(z, 0), 0, -rnp.expm1(-_positive(z))),
     above=lambda z: rnp.where(rnp.less_equal(z, 0), 1, rnp.exp(-_positive(z))),
     quantile=lambda q: -rnp.log1p(-q),
+    log_below=lambda z: rnp.where(rnp.less_equal(z, 0), -np.inf, log1mexp(_positive(z))),
     log_above=lambda z: -rnp.maximum(z, 0),
+    quantile_above=lambda q: -rnp.log(q),
 )
 uniform = Continuous(
     "uniform",
     density=lambda z: _from(0, z, 0 * rnp.clip(z, 0, 1), 1),
     below=lambda z: rnp.clip(z, 0, 1),
+    above=lambda z: 1 - rnp.clip(z, 0, 1),
     quantile=lambda q: q,
 )
 laplace = Continuous(
@@ -54,8 +58,11 @@ laplace = Continuous(
     density=lambda z: -rnp.abs(z) - math.log(2),
     below=lambda z: _of_laplace(z),
     above=lambda z: _of_laplace(-z),
-    quantile=lambda q: -rnp.sign(q - 0.5) * rnp.log1p(-2 * rnp.abs(q - 0.5)),
-)  # fmt: skip
+    quantile=lambda q: _laplace_quantile(q),
+    log_below=lambda z: _log_of_laplace(z),
+    log_above=lambda z: _log_of_laplace(-z),
+    quantile_above=lambda q: -_laplace_quantile(q),
+)
 logistic = Continuous(
     "logistic",
     density=lambda z: nn.log_sigmoid(z) + nn.log_sigmoid(-z),
@@ -64,13 +71,15 @@ logistic = Continuous(
     quantile=special.logit,
     log_below=nn.log_sigmoid,
     log_above=lambda z: nn.log_sigmoid(-z),
+    quantile_above=lambda q: -special.logit(q),
 )
 cauchy = Continuous(
     "cauchy",
     density=lambda z: -math.log(math.pi) - rnp.log1p(rnp.square(z)),
-    below=lambda z: 0.5 + rnp.arctan(z) / math.pi,
-    above=lambda z: 0.5 - rnp.arctan(z) / math.pi,
-    quantile=lambda q: rnp.tan(math.pi * (q - 0.5)),
+    below=lambda z: rnp.arctan2(rnp.ones_like(z), -z) / math.pi,
+    above=lambda z: rnp.arctan2(rnp.ones_like(z), z) / math.pi,
+    quantile=lambda q: _cauchy_quantile(q),
+    quantile_above=lambda q: -_cauchy_quantile(q),
 )
 gumbel_r = Continuous(
     "gumbel_r",
@@ -78,14 +87,19 @@ gumbel_r = Continuous(
     below=lambda z: rnp.exp(-rnp.exp(-z)),
     above=lambda z: -rnp.expm1(-rnp.exp(-z)),
     quantile=lambda q: -rnp.log(-rnp.log(q)),
+    log_below=lambda z: -rnp.exp(-z),
+    log_above=lambda z: log1mexp(rnp.exp(-z)),
+    quantile_above=lambda q: -rnp.log(-rnp.log1p(-q)),
 )
 gumbel_l = Continuous(
     "gumbel_l",
     density=lambda z: z - rnp.exp(z),
     below=lambda z: -rnp.expm1(-rnp.exp(z)),
     above=lambda z: rnp.exp(-rnp.exp(z)),
+    log_below=lambda z: log1mexp(rnp.exp(z)),
     log_above=lambda z: -rnp.exp(z),
     quantile=lambda q: rnp.log(-rnp.log1p(-q)),
+    quantile_above=lambda q: rnp.log(-rnp.log(q)),
 )
 gamma = Continuous(
     "gamma",
@@ -108,6 +122,7 @@ beta = Continuous(
         + special.xlog1py(b - 1, -rnp.clip(z, 0, 1)), 1,
     ),
     below=lambda z, a, b: special.betainc(a, b, rnp.clip(z, 0, 1)),
+    above=lambda z, a, b: special.betainc(b, a, 1 - rnp.clip(z, 0, 1)),
 )  # fmt: skip
 t = Continuous(
     "t",
@@ -119,19 +134,23 @@ t = Continuous(
 pareto = Continuous(
     "pareto",
     density=lambda z, b: _from(1, z, rnp.log(b) - (b + 1) * rnp.log(rnp.maximum(z, 1))),
-    below=lambda z, b: 1 - rnp.power(rnp.maximum(z, 1), -b),
+    below=lambda z, b: -rnp.expm1(-b * rnp.log(rnp.maximum(z, 1))),
     above=lambda z, b: rnp.power(rnp.maximum(z, 1), -b),
-    quantile=lambda q, b: rnp.power(1 - q, -1 / b),
+    quantile=lambda q, b: rnp.exp(-rnp.log1p(-q) / b),
+    log_below=lambda z, b: rnp.where(
+        rnp.less_equal(z, 1), -np.inf, log1mexp(b * rnp.log(rnp.where(rnp.less_equal(z, 1), 2, z)))
+    ),
+    log_above=lambda z, b: -b * rnp.log(rnp.maximum(z, 1)),
+    quantile_above=lambda q, b: rnp.power(q, -1 / b),
 )
 gennorm = Continuous(
     "gennorm",
     density=lambda z, beta: (
         rnp.log(beta / 2) - special.gammaln(1 / beta) - rnp.power(rnp.abs(z), beta)
     ),
-    below=lambda z, p: 0.5 + 0.5 * rnp.sign(z) * special.gammainc(
-        1 / p, rnp.power(rnp.abs(z), p)
-    ),
-)  # fmt: skip
+    below=lambda z, p: _of_gennorm(z, p),
+    above=lambda z, p: _of_gennorm(-z, p),
+)
 vonmises = Continuous(
     "vonmises",
     density=lambda z, kappa: kappa * (rnp.cos(z) - 1)
@@ -142,6 +161,33 @@ vonmises = Continuous(
 def _of_laplace(z: Any) -> Any:
     tail = 0.5 * rnp.exp(-rnp.abs(z))
     return rnp.where(rnp.less(z, 0), tail, 1 - tail)
+
+
+def _log_of_laplace(z: Any) -> Any:
+    low = rnp.less(z, 0)
+    upper = rnp.log1p(-0.5 * rnp.exp(-rnp.where(low, 0, z)))
+    return rnp.where(low, z - math.log(2), upper)
+
+
+def _laplace_quantile(q: Any) -> Any:
+    low = rnp.less(q, 0.5)
+    size = -rnp.log(2 * rnp.where(low, q, 1 - q))
+    return rnp.where(low, -size, size)
+
+
+def _cauchy_quantile(q: Any) -> Any:
+    """Return the cotangent of the smaller of `pi q` and `pi (1 - q)`, with the sign of the side."""
+    low = rnp.less(q, 0.5)
+    tail = rnp.where(low, q, 1 - q)
+    near = rnp.greater(tail, 0.25)
+    inner = rnp.tan(math.pi * (q - 0.5))
+    outer = 1 / rnp.tan(math.pi * rnp.where(near, 0.25, tail))
+    return rnp.where(near, inner, rnp.where(low, -outer, outer))
+
+
+def _of_gennorm(z: Any, p: Any) -> Any:
+    tail = 0.5 * special.gammaincc(1 / p, rnp.power(rnp.abs(z), p))
+    return rnp.where(rnp.greater(z, 0), 1 - tail, tail)
 
 
 def _of_t(z: Any, df: Any) -> Any:
@@ -206,7 +252,18 @@ def _turn(z: Any) -> Any:
 def _counts(k: Any, value: Any, most: Any = np.inf) -> Any:
     """Return `value` at the integers from 0 to `most`, minus infinity elsewhere."""
     valid = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less_equal(k, most))
-    return rnp.where(rnp.logical_and(valid, rnp.equal(k, rnp.round(k))), value, -np.inf)
+    found = rnp.where(rnp.logical_and(valid, rnp.equal(k, rnp.round(k))), value, -np.inf)
+    return rnp.where(rnp.isnan(k), rnp.nan, found)
+
+
+def _nan_for_nan(k: Any, value: Any) -> Any:
+    return rnp.where(rnp.isnan(k), rnp.nan, value)
+
+
+def _poisson_below(k: Any, mu: Any) -> Any:
+    is_counted = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less(k, np.inf))
+    share = special.gammaincc(rnp.floor(rnp.where(is_counted, k, 0)) + 1, mu)
+    return _nan_for_nan(k, rnp.where(is_counted, share, rnp.where(rnp.less(k, 0), 0, 1)))
 
 
 def _choices(n: Any, k: Any) -> Any:
@@ -217,7 +274,9 @@ def _choices(n: Any, k: Any) -> Any:
 bernoulli = Discrete(
     "bernoulli",
     mass=lambda k, p: _counts(k, special.xlogy(k, p) + special.xlog1py(1 - k, -p), 1),
-    below=lambda k, p: rnp.where(rnp.less(k, 0), 0, rnp.where(rnp.less(k, 1), 1 - p, 1)),
+    below=lambda k, p: _nan_for_nan(
+        k, rnp.where(rnp.less(k, 0), 0, rnp.where(rnp.less(k, 1), 1 - p, 1))
+    ),
 )
 binom = Discrete(
     "binom",
@@ -230,9 +289,7 @@ poisson = Discrete(
     mass=lambda k, mu: _counts(
         k, special.xlogy(k, mu) - special.gammaln(rnp.maximum(k, 0) + 1) - mu
     ),
-    below=lambda k, mu: rnp.where(
-        rnp.less(k, 0), 0, special.gammaincc(rnp.floor(rnp.maximum(k, 0)) + 1, mu)
-    ),
+    below=lambda k, mu: _poisson_below(k, mu),
 )
 geom = Discrete(
     "geom",

@@ -49,6 +49,8 @@ class Continuous:
     quantile: Formula | None = None
     log_below: Formula | None = None
     log_above: Formula | None = None
+    quantile_above: Formula | None = None
+    """The inverse of `above`, exact where that is small."""
 
     def logpdf(self, x: Any, *args: Any, **named: Any) -> Any:
         """The logarithm of the density."""
@@ -65,7 +67,7 @@ class Continuous:
     def logcdf(self, x: Any, *args: Any, **named: Any) -> Any:
         """The logarithm of `cdf`."""
         if self.log_below is None:
-            return rnp.log(self.cdf(x, *args, **named))
+            return log_of_share(self.cdf(x, *args, **named), self.sf(x, *args, **named))
         return self._at(self._standard(self.log_below, "logcdf"), x, args, named)
 
     def sf(self, x: Any, *args: Any, **named: Any) -> Any:
@@ -77,27 +79,20 @@ class Continuous:
     def logsf(self, x: Any, *args: Any, **named: Any) -> Any:
         """The logarithm of `sf`."""
         if self.log_above is None:
-            return rnp.log(self.sf(x, *args, **named))
+            return log_of_share(self.sf(x, *args, **named), self.cdf(x, *args, **named))
         return self._at(self._standard(self.log_above, "logsf"), x, args, named)
 
     def ppf(self, q: Any, *args: Any, **named: Any) -> Any:
         """The number with `cdf` q; NaN where `q` is no probability."""
         if self.quantile is None:
             raise UnsupportedError(f"{self.name} has no ppf", remedy="solve for it with cdf")
-        formula = self.quantile
-
-        def at(q: Any, *rest: Any) -> Any:
-            *shapes, loc, scale = rest
-            valid = rnp.logical_and(rnp.greater_equal(q, 0), rnp.less_equal(q, 1))
-            return (
-                rnp.where(valid, formula(rnp.where(valid, q, 0.5), *shapes), rnp.nan) * scale + loc
-            )
-
-        return self._at(at, q, args, named)
+        return self._at(_within_shares(self.quantile), q, args, named)
 
     def isf(self, q: Any, *args: Any, **named: Any) -> Any:
-        """The number with `sf` q."""
-        return self.ppf(rnp.subtract(1, q), *args, **named)
+        """The number with `sf` q; NaN where `q` is no probability."""
+        if self.quantile_above is None:
+            return self.ppf(rnp.subtract(1, q), *args, **named)
+        return self._at(_within_shares(self.quantile_above), q, args, named)
 
     def _log_density(self, x: Any, *rest: Any) -> Any:
         *shapes, loc, scale = rest
@@ -121,6 +116,32 @@ class Continuous:
 
     def _parameters(self, args: Any, named: Any) -> list[Any]:
         return _parameters(self.name, self.density, ("loc", "scale"), args, named)
+
+
+def _within_shares(formula: Formula) -> Formula:
+    """Return a quantile of `q`, the shapes, `loc` and `scale`: NaN where `q` is no probability."""
+
+    def at(q: Any, *rest: Any) -> Any:
+        *shapes, loc, scale = rest
+        valid = rnp.logical_and(rnp.greater_equal(q, 0), rnp.less_equal(q, 1))
+        found = formula(rnp.where(valid, q, 0.5), *shapes)
+        return rnp.where(valid, found, rnp.nan) * scale + loc
+
+    return at
+
+
+def log_of_share(share: Any, rest: Any) -> Any:
+    """Return `log(share)` of a probability, by `rest`, 1 less it, where that is small."""
+    is_large = rnp.greater(share, 0.5)
+    near = rnp.log(rnp.where(is_large, 1, share))
+    return rnp.where(is_large, rnp.log1p(-rnp.where(is_large, rest, 0)), near)
+
+
+def log1mexp(x: Any) -> Any:
+    """Return `log(1 - exp(-x))` for x >= 0 (Maechler, 2012)."""
+    small = rnp.less(x, 0.6931471805599453)
+    below = rnp.log(-rnp.expm1(-rnp.where(small, x, 1)))
+    return rnp.where(small, below, rnp.log1p(-rnp.exp(-rnp.where(small, 1, x))))
 
 
 @function

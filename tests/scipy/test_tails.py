@@ -1,0 +1,124 @@
+"""Distributions and their special functions in both tails, beside 40 digits and SciPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import rlx
+from rlx.scipy import special, stats
+
+mpmath = pytest.importorskip("mpmath")
+mpmath.mp.dps = 40
+DTYPES = ("f4", "f8")
+
+
+def ulps(found: Any, exact: list[Any]) -> float:
+    """Return the largest error in units in the last place of the exact value."""
+    errors = []
+    for got, want in zip(np.asarray(found), exact, strict=True):
+        unit = float(np.spacing(np.abs(got.dtype.type(float(want)))))
+        errors.append(abs(float((mpmath.mpf(float(got)) - want) / unit)))
+    return max(errors)
+
+
+def quantile(p: Any) -> Any:
+    x = mpmath.mpf(float(scipy.stats.norm.ppf(float(p))))
+    for _ in range(6):
+        x -= (mpmath.ncdf(x) - p) / mpmath.npdf(x)
+    return x
+
+
+def log_normal(x: Any) -> Any:
+    return mpmath.log(mpmath.ncdf(x)) if x < 0 else mpmath.log1p(-mpmath.ncdf(-x))
+
+
+SHARES = [1e-37, 1e-30, 1e-20, 1e-10, 1e-5, 0.01, 0.05, 0.0749, 0.0751, 0.3, 0.49, 0.51, 0.7, 0.99]
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[Any], Any], list[float]]] = {
+    "ndtri": (special.ndtri, quantile, SHARES),
+    "erfinv": (special.erfinv, mpmath.erfinv, [1e-8, 0.01, 0.3, 0.5, 0.84, 0.86, 0.99, 0.9999]),
+    "gammaln": (special.gammaln, mpmath.loggamma,
+                [0.1, 0.5, 0.9, 0.999, 1.001, 1.4, 1.6, 1.999, 2.001, 2.4, 2.6, 3.4, 3.6, 10, 100]),
+    "ndtr": (special.ndtr, mpmath.ncdf, [-12.5, -9, -5, -3, -1, -0.1, 0, 0.1, 1, 3]),
+    "log_ndtr": (special.log_ndtr, log_normal, [-30, -11, -9, -3, -1, 0, 1, 3, 5, 10, 12.5]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_functions_are_within_eight_ulp(name: str, dtype: str) -> None:
+    ours, exact, points = FUNCTIONS[name]
+    x = np.array(points, dtype)
+    assert ulps(ours(x), [exact(mpmath.mpf(float(value))) for value in x]) < 8
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_special_functions_at_their_ends(dtype: str) -> None:
+    ends = np.array([0, 1, -0.1, 1.1, np.nan], dtype)
+    np.testing.assert_array_equal(special.ndtri(ends), [-np.inf, np.inf, np.nan, np.nan, np.nan])
+    ends = np.array([-1, 1, 1.1, 0.0, -0.0], dtype)
+    found = np.asarray(special.erfinv(ends))
+    np.testing.assert_array_equal(found, [-np.inf, np.inf, np.nan, 0.0, -0.0])
+    assert np.signbit(found[4])
+    np.testing.assert_array_equal(special.gammaln(np.array([1, 2], dtype)), [0, 0])
+
+
+def test_slopes_in_the_tail() -> None:
+    slope = rlx.grad(special.ndtri)(1e-20)
+    np.testing.assert_allclose(slope, 1 / float(mpmath.npdf(quantile(1e-20))), rtol=1e-12)
+    slope = rlx.grad(special.log_ndtr)(10.0)
+    np.testing.assert_allclose(slope, float(mpmath.npdf(10) / mpmath.ncdf(10)), rtol=1e-12)
+    slope = rlx.grad(special.gammaln)(2.0)
+    np.testing.assert_allclose(slope, float(mpmath.digamma(2)), rtol=1e-13)
+
+
+CONTINUOUS: dict[str, tuple[float, ...]] = {
+    "norm": (), "expon": (), "uniform": (), "laplace": (), "logistic": (), "cauchy": (),
+    "gumbel_r": (), "gumbel_l": (), "gamma": (2.5,), "chi2": (3.0,), "beta": (2.0, 3.0),
+    "t": (4.0,), "pareto": (2.5,), "truncnorm": (-1.0, 2.0), "gennorm": (1.5,),
+}  # fmt: skip
+X = np.array([-30, -5.0, -2, -0.7, -1e-3, 0, 1e-5, 0.3, 0.5, 0.999, 1, 1.5, 4, 12, 60, np.nan])
+Q = np.array([0, 1e-300, 1e-20, 1e-9, 0.1, 0.3, 0.5, 0.7, 0.999999, 1.0, -0.1, 2.0, np.nan])
+WITH_QUANTILES = (
+    *("norm", "expon", "uniform", "laplace", "logistic", "cauchy"),
+    *("gumbel_r", "gumbel_l", "pareto"),
+)
+
+
+@pytest.mark.parametrize("function", ["cdf", "sf", "logcdf", "logsf", "logpdf"])
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_distributions_are_scipys_in_both_tails(name: str, function: str) -> None:
+    shapes = CONTINUOUS[name]
+    found = getattr(getattr(stats, name), function)(X, *shapes)
+    with np.errstate(all="ignore"):
+        expected = getattr(getattr(scipy.stats, name), function)(X, *shapes)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("function", ["ppf", "isf"])
+@pytest.mark.parametrize("name", WITH_QUANTILES)
+def test_quantiles_are_scipys_in_both_tails(name: str, function: str) -> None:
+    shapes = CONTINUOUS[name]
+    found = getattr(getattr(stats, name), function)(Q, *shapes)
+    expected = getattr(getattr(scipy.stats, name), function)(Q, *shapes)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [("bernoulli", (0.3,)), ("binom", (5, 0.3)), ("poisson", (2.5,)), ("geom", (0.3,))],
+)
+def test_a_missing_count_has_no_probability(name: str, shapes: tuple[float, ...]) -> None:
+    found = getattr(stats, name).logpmf(np.array([math.nan, 1.0]), *shapes)
+    assert np.isnan(found[0])
+    assert np.isfinite(found[1])
+
+
+def test_counts_below_infinity_are_certain() -> None:
+    found = stats.poisson.cdf(np.array([np.inf, np.nan, -1.0]), 2.5)
+    np.testing.assert_array_equal(found, [1, np.nan, 0])
