@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.load import LOADED, busy_processes, describe_loaded
 from bench.machine import measure_peak
 from bench.peers import PEERS
 from bench.program_report import describe_program
@@ -25,30 +26,41 @@ _RESULTS = Path(__file__).parent / "results"
 
 def main() -> None:
     options = _parser().parse_args()
-    chosen = _matching(options.workloads)
+    is_loaded = options.load > 0
+    chosen = _matching(options.workloads or (LOADED if is_loaded else ()))
     if options.list:
         print("\n".join(workload.name for workload in chosen))
         return
     peak = measure_peak(options.threads)
     print(f"peak: {peak.gflops:.0f} GFLOP/s, {peak.gigabytes:.1f} GB/s", flush=True)
     rows: list[Row] = []
-    for row in run(
+    measured = run(
         chosen,
         peers=("rlx", *options.peers),
         threads=options.threads,
         rounds=options.rounds,
         seconds=options.seconds,
-    ):
-        rows.append(row)
-        is_program = isinstance(row.workload, Routine)
-        print(describe_program(row, rows) if is_program else describe_row(row), flush=True)
+    )
+    with busy_processes(options.load):
+        for row in measured:
+            rows.append(row)
+            print(_described(row, rows, is_loaded=is_loaded), flush=True)
     if options.write:
         today = datetime.date.today().isoformat()
         command = shlex.join(["python", "-m", "bench", *sys.argv[1:]])
-        text = report(rows, peak, command=command, date=today, threads=options.threads)
+        text = report(
+            rows, peak, command=command, date=today, threads=options.threads, is_loaded=is_loaded
+        )
         options.write.parent.mkdir(parents=True, exist_ok=True)
         options.write.write_text(text)
         print(f"written to {options.write}")
+
+
+def _described(row: Row, rows: Sequence[Row], *, is_loaded: bool) -> str:
+    """Return one line about the last of `rows`."""
+    if is_loaded:
+        return describe_loaded(row)
+    return describe_program(row, rows) if isinstance(row.workload, Routine) else describe_row(row)
 
 
 def _matching(patterns: Sequence[str]) -> list[Workload | Routine]:
@@ -65,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--peers", nargs="*", default=others, choices=others)
     parser.add_argument("--threads", type=int, default=detect_target().cores)
+    parser.add_argument(
+        "--load", type=int, default=0, help="processes that keep processors busy meanwhile"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1, help="per peer and round")
     parser.add_argument(

@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 from collections.abc import Sequence
 
+from bench.load import loaded_table
 from bench.machine import Peak, describe_machine
 from bench.program_report import program_table
 from bench.rounds import Row
@@ -16,7 +17,15 @@ from bench.workload import Workload
 _DISTRIBUTIONS = ("numpy", "llvmlite", "jax", "torch", "onnxruntime", "openvino")
 
 
-def report(rows: Sequence[Row], peak: Peak, *, command: str, date: str, threads: int) -> str:
+def report(
+    rows: Sequence[Row],
+    peak: Peak,
+    *,
+    command: str,
+    date: str,
+    threads: int,
+    is_loaded: bool = False,
+) -> str:
     """Return the whole report; times are microseconds, best (median)."""
     graphs = [row for row in rows if isinstance(row.workload, Workload)]
     programs = [row for row in rows if isinstance(row.workload, Routine)]
@@ -31,10 +40,18 @@ def report(rows: Sequence[Row], peak: Peak, *, command: str, date: str, threads:
                 f"- command: `{command}`",
             )
         ),
-        *(_graph_tables(graphs, peak) if graphs else ()),
-        *((program_table(programs),) if programs else ()),
+        *(_tables(graphs, programs, peak) if not is_loaded else _loaded(rows)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _tables(graphs: Sequence[Row], programs: Sequence[Row], peak: Peak) -> list[str]:
+    tables = _graph_tables(graphs, peak) if graphs else []
+    return [*tables, program_table(programs)] if programs else tables
+
+
+def _loaded(rows: Sequence[Row]) -> list[str]:
+    return ["Microseconds per call beside busy processes: median (99 %).", loaded_table(rows)]
 
 
 def _graph_tables(rows: Sequence[Row], peak: Peak) -> list[str]:
