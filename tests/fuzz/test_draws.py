@@ -16,7 +16,7 @@ from rlx.ir.op import OPS
 from rlx.ir.reference import evaluate
 from tests.fuzz import eager
 from tests.fuzz.campaign import LINES, backends_for, case_of, outcome
-from tests.fuzz.draws import KINDS, donation, indices, library, ranks, symbolic
+from tests.fuzz.draws import KINDS, donation, indices, library, quantized, ranks, symbolic
 from tests.fuzz.draws.case import Call
 from tests.fuzz.draws.case import library as names_of_sources
 from tests.fuzz.draws.library_functions import EXCUSED, FUNCTIONS, NOT_DRAWN
@@ -128,6 +128,14 @@ def test_collectives_are_drawn_of_both_kinds_of_values_and_with_gradients() -> N
         "psum_scatter", "axis_index",
     ):  # fmt: skip
         assert f"rlx.{name}(" in text
+
+
+def test_quantized_functions_are_drawn_with_values_and_slopes() -> None:
+    drawn = [quantized.case(random.Random(seed)) for seed in range(200)]
+    text = "".join(case.form for case in drawn)
+    for name in ("jit(", "vmap(", "grad(", "jvp(", "vjp(", "scan(", "map(", "jacrev(", "cond("):
+        assert f"rlx.{name}" in text
+    assert {case.method for case in drawn} == {"max", "percentile", "entropy"}
 
 
 # What is wrong is found
