@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: chat demo docs examples test full pytest quick fuzz nightly soak lint bench clean
+.PHONY: chat demo docs doors examples test full pytest quick fuzz nightly soak lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
@@ -34,6 +34,18 @@ test full: $(VENV)/.test
 
 pytest: $(VENV)/.test
 	$(PYTEST) --draw $(or $(DRAW),1) --durations=20
+
+# What reads programs of JAX and PyTorch, where these are installed: in an environment of its own.
+# Without them its tests are skipped; here that they can be imported is the first of them.
+DOORS := .venv-doors
+doors: $(DOORS)/.doors
+	$(DOORS)/bin/python -c "import jax, torch"
+	$(DOORS)/bin/python -m pytest -n auto --dist worksteal --draw $(or $(DRAW),8) tests/jaxpr tests/torch
+
+$(DOORS)/.doors: pyproject.toml Makefile
+	test -x $(DOORS)/bin/python || $(PYTHON) -m venv $(DOORS)
+	$(DOORS)/bin/python -m pip install --quiet --editable '.[doors,llvm,test]'
+	touch $@
 
 quick: $(VENV)/.test
 	$(PYTEST) --draw 16 -m "not slow"
@@ -91,4 +103,4 @@ CARRIERS_test := $(ONNX_CARRIERS)
 CARRIERS_bench := $(ONNX_CARRIERS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(DOORS) build dist *.egg-info

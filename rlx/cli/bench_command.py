@@ -22,7 +22,9 @@ _HEAD = "   time us    best us  share   GFLOP/s  of peak      GB/s  of copy  ker
 
 def execute(arguments: Namespace) -> int:
     inputs = read_inputs(arguments.input)
-    program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
+    program = load_program(
+        arguments.source, shapes=arguments.shape, examples=inputs, is_jax=arguments.jax
+    )
     signature = Signature.of(program.graph)
     feeds = {**random_inputs(signature, arguments.extent, _SEED), **inputs}
     params = {

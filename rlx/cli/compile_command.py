@@ -19,7 +19,9 @@ from rlx.runtime.aot import Artifact, aot
 
 def execute(arguments: Namespace) -> int:
     inputs = read_inputs(arguments.input)
-    program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
+    program = load_program(
+        arguments.source, shapes=arguments.shape, examples=inputs, is_jax=arguments.jax
+    )
     params = {**program.params, **read_params(arguments.params)}
     with progress(f"compiling {program.graph.name}"):
         artifact = aot(

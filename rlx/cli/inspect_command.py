@@ -24,7 +24,9 @@ _SEED = 0
 
 def execute(arguments: Namespace) -> int:
     inputs = read_inputs(arguments.input)
-    program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
+    program = load_program(
+        arguments.source, shapes=arguments.shape, examples=inputs, is_jax=arguments.jax
+    )
     with progress(f"lowering {program.graph.name}"):
         stages = Stages.of(
             program.graph,

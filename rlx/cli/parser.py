@@ -33,7 +33,8 @@ SRC, which most commands take, is one of
   model.rlx            a graph written by rlx.ir.serialize.save, or its text form
   package.module:name  a Python function that returns a Graph (or a pair of a Graph and its
   path/to/file.py:name params), a Graph itself, or a function of arrays; the arrays are
-                       described by --shape x=f32[8,128] or given by --input x=x.npy
+                       described by --shape x=f32[8,128] or given by --input x=x.npy; with
+                       --jax a function written for JAX
 """
 
 _EXAMPLES = {
@@ -138,6 +139,7 @@ def _command(
 
 def _add_source(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="SRC", help="a graph file, or module:function")
+    parser.add_argument("--jax", action="store_true", help="SRC is a function written for JAX")
     parser.add_argument(
         "--shape",
         metavar="NAME=DTYPE[..]",

@@ -23,7 +23,9 @@ _SHOWN_LINES = 12
 
 def execute(arguments: Namespace) -> int:
     inputs = read_inputs(arguments.input)
-    program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
+    program = load_program(
+        arguments.source, shapes=arguments.shape, examples=inputs, is_jax=arguments.jax
+    )
     params = {**program.params, **read_params(arguments.params)}
     signature = Signature.of(program.graph)
     if arguments.random is not None:

@@ -4,7 +4,7 @@ model.onnx                    a model of ONNX; --shape gives extents that it lea
 model.rlx                     written by `rlx.ir.serialize.save`, or the text form
 package.module:build          a function that returns a Graph, or (Graph, params)
 path/to/file.py:graph         a Graph
-package.module:predict        a function of arrays, traced with the types given
+package.module:predict        a function of arrays, traced with the types given; with --jax, by JAX
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from rlx.ir.serialize import loads
 from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
 from rlx.ir.verify import verify
+from rlx.jaxpr.from_jax import from_jax
 from rlx.limits import loading
 from rlx.runtime.model_files import is_model_file, load_model_file
 from rlx.runtime.signature import Array
@@ -53,9 +54,16 @@ class LoadedGraph:
 
 
 def load_program(
-    source: str, *, shapes: Sequence[NamedShape] = (), examples: Mapping[str, Array] | None = None
+    source: str,
+    *,
+    shapes: Sequence[NamedShape] = (),
+    examples: Mapping[str, Array] | None = None,
+    is_jax: bool = False,
 ) -> LoadedGraph:
-    """Return what `source` names; `shapes` and `examples` type the arguments of a function."""
+    """Return what `source` names; `shapes` and `examples` type the arguments of a function.
+
+    With `is_jax` the function is written for JAX, which traces it.
+    """
     if Path(source).is_file() and is_model_file(source):
         return _load_model(Path(source), shapes, examples or {})
     if Path(source).is_file() and not source.endswith(".py"):
@@ -74,7 +82,10 @@ def load_program(
             if name not in types
         }
         with users_code(source):
-            found = found() if _takes_nothing(found) else _trace(found, types)
+            if is_jax:
+                found = _trace(from_jax(found), types)
+            else:
+                found = found() if _takes_nothing(found) else _trace(found, types)
     return _as_program(found, source)
 
 

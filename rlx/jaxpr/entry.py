@@ -5,6 +5,7 @@ rlx interprets the jaxpr, under its own trace, by the rules of this package.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import tree_flatten
 
 import rlx.jaxpr.collectives
 import rlx.jaxpr.control
@@ -26,7 +28,7 @@ import rlx.jaxpr.random_numbers
 import rlx.jaxpr.shapes  # noqa: F401  registers rules
 from rlx.errors import InputError
 from rlx.ir.dtype import as_dtype
-from rlx.ir.graph import calling_source
+from rlx.ir.graph import Graph, calling_source
 from rlx.jaxpr.custom_rules import final
 from rlx.jaxpr.internals import (
     ClosedJaxpr,
@@ -37,8 +39,9 @@ from rlx.jaxpr.internals import (
 )
 from rlx.jaxpr.interpret import run
 from rlx.jaxpr.symbols import Symbols, bound_symbols
-from rlx.jaxpr.trees import Fixed, Structure, split
+from rlx.jaxpr.trees import JAX_ARRAY, Fixed, Structure, split
 from rlx.jaxpr.types import Key, dtype_of, host_array
+from rlx.runtime.arrays import ARRAY_CLASSES
 from rlx.tracing.apply import wrap
 from rlx.tracing.axes import axis_sizes
 from rlx.tracing.pytree import register_pytree_node
@@ -53,6 +56,7 @@ from rlx.transforms.jit import JittedFunction, jit
 from rlx.transforms.wrapping import stand_for
 
 Function = Callable[..., Any]
+_HOST_CLASSES = frozenset({JAX_ARRAY, *ARRAY_CLASSES})
 _PROGRAMS_KEPT = 64
 """Traced programs that a function keeps."""
 
@@ -125,15 +129,48 @@ class JaxFunction:
         self._donated = donated
         self._programs: OrderedDict[Any, TracedCall] = OrderedDict()
         self._compiled: OrderedDict[Any, JittedFunction] = OrderedDict()
+        self._fast_paths: dict[Any, JittedFunction] = {}
+        """Compiled calls by JAX's tree of their arguments, where these are arrays alone."""
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace the function into the open trace of rlx, or run it compiled."""
+        if not kwargs and self._fast_paths and current_trace() is None:
+            leaves, tree = tree_flatten(args)
+            compiled = self._fast_paths.get(tree)
+            if compiled is not None and all(x.__class__ in _HOST_CLASSES for x in leaves):
+                return compiled(*[np.asarray(x) if x.__class__ is JAX_ARRAY else x for x in leaves])
         call = _Call.of(self, args, kwargs)
         if current_trace() is None:
             return self._run(call)
         program = self.program(call)
         return program.results.join(program.apply(call.arrays))
+
+    # What `rlx.aot` asks of a function
+
+    @functools.cached_property
+    def _exported(self) -> JittedFunction:
+        """The function under `rlx.jit`, by whose names its arguments go to C."""
+
+        @functools.wraps(self._fun)
+        def whole(*args: Any, **kwargs: Any) -> Any:
+            with final():
+                return self(*args, **kwargs)
+
+        return jit(
+            whole, static_argnums=self._static, static_argnames=self._static_names,
+            donate_argnums=self._donated,
+        )  # fmt: skip
+
+    def named_graph(self, *args: Any) -> tuple[Graph, list[str]]:
+        """Return the graph of a call, and where each output is in the result."""
+        found: tuple[Graph, list[str]] = self._exported.named_graph(*args)
+        return found
+
+    def argument_arrays(self, *args: Any) -> list[dict[str, Any]]:
+        """Return, per argument, its arrays by the names of the graph's inputs."""
+        found: list[dict[str, Any]] = self._exported.argument_arrays(*args)
+        return found
 
     def _run(self, call: _Call) -> Any:
         key = call.structure, call.fixed
@@ -142,7 +179,15 @@ class JaxFunction:
             if compiled is None:
                 compiled = self._compiled[key] = _compiled(self, call)
                 _forget_oldest(self._compiled)
+                self._remember(call, compiled)
         return compiled(*map(host_array, call.arrays))
+
+    def _remember(self, call: _Call, compiled: JittedFunction) -> None:
+        """Find `compiled` by the tree of its arguments alone, if all are arrays."""
+        if not call.fixed and not call.structure.fixed and len(self._fast_paths) < _PROGRAMS_KEPT:
+            args, kwargs = call.structure.join(call.arrays)
+            if not kwargs:
+                self._fast_paths[tree_flatten(args)[1]] = compiled
 
     def program(self, call: _Call) -> TracedCall:
         """Return the jaxpr of a call, which is traced once for each kind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -60,8 +61,9 @@ def without_references(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return the program with reads and writes of mutable arrays as values."""
     if not any(_is_reference(v.aval) for v in _variables(closed.jaxpr)):
         return closed
-    jaxpr, consts = discharge.discharge_state(closed.jaxpr, closed.consts)
-    return ClosedJaxpr(jaxpr, consts)
+    if next(iter(inspect.signature(discharge.discharge_state).parameters)) == "closed_jaxpr":
+        return discharge.discharge_state(closed)
+    return ClosedJaxpr(*discharge.discharge_state(closed.jaxpr, closed.consts))  # before JAX 0.10
 
 
 def _variables(jaxpr: Jaxpr) -> Sequence[Any]:

@@ -62,21 +62,23 @@ class Structure:
 
     tree: Any
     """JAX's tree, whose leaves are arrays and what is fixed."""
-    fixed: tuple[Fixed, ...]
-    """One for each leaf; arrays leave holes."""
+    fixed: tuple[Fixed, ...] = ()
+    """One for each leaf, arrays leave holes; none where all leaves are arrays."""
 
     def join(self, arrays: Sequence[Any]) -> Any:
         """Return the tree with `arrays` in its holes."""
+        if not self.fixed:
+            return self.tree.unflatten(arrays)
         given = iter(arrays)
         leaves = [next(given) if f.value is _HOLE else f.value for f in self.fixed]
-        return tree_unflatten(self.tree, leaves)
+        return self.tree.unflatten(leaves)
 
     def names(self) -> list[str]:
         """Return a name for each array, by its path."""
-        numbered = tree_unflatten(self.tree, range(len(self.fixed)))
+        numbered = tree_unflatten(self.tree, range(self.tree.num_leaves))
         paths, _ = tree_flatten_with_path(numbered)
-        pairs = zip(paths, self.fixed, strict=True)
-        return [_name(path) for (path, _), f in pairs if f.value is _HOLE]
+        holes = [f.value is _HOLE for f in self.fixed] or [True] * len(paths)
+        return [_name(path) for (path, _), is_hole in zip(paths, holes, strict=True) if is_hole]
 
 
 def _name(path: Sequence[Any]) -> str:
@@ -93,22 +95,20 @@ _WHOLE = Fixed(_HOLE)
 def split(tree: Any) -> tuple[list[Any], Structure]:
     """Return the arrays and numbers of a tree of JAX's containers, and its structure."""
     leaves, treedef = tree_flatten(tree, is_leaf=_is_leaf)
-    numbers = _number_places(tree) if _has_modules(leaves, tree) else frozenset()
+    if all(isinstance(leaf, _ARRAYS) for leaf in leaves):
+        return leaves, Structure(treedef)
+    numbers = _number_places(tree)
     arrays, fixed = [], []
     for place, leaf in enumerate(leaves):
         moves = isinstance(leaf, _ARRAYS) or (isinstance(leaf, _NUMBERS) and place not in numbers)
         fixed.append(_WHOLE if moves else Fixed(leaf))
         if moves:
             arrays.append(leaf)
-    return arrays, Structure(treedef, tuple(fixed))
+    return arrays, Structure(treedef, () if all(f is _WHOLE for f in fixed) else tuple(fixed))
 
 
 def _is_leaf(x: Any) -> bool:
     return isinstance(x, Key)
-
-
-def _has_modules(leaves: Sequence[Any], tree: Any) -> bool:
-    return any(isinstance(leaf, _NUMBERS) for leaf in leaves) and tree is not None
 
 
 def _is_module(x: Any) -> bool:
@@ -163,10 +163,8 @@ def _foreign_labels(structure: Any, _: int) -> Sequence[str]:
     return labels
 
 
-def _array_class() -> type:
-    return type(jax.numpy.zeros(0))
-
-
 register_foreign_trees(_found_kind)
-register_foreign_array(_array_class(), host_array)
+JAX_ARRAY: type = type(jax.numpy.zeros(0))
+"""The class of JAX's arrays in memory."""
+register_foreign_array(JAX_ARRAY, host_array)
 register_pytree_node(Key, lambda k: ((k.words,), k.implementation), Key.join)

@@ -1,0 +1,364 @@
+"""Functions of JAX as functions of rlx: arguments, transformations, control flow, rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.errors import NoRuleError, UnsupportedError
+from rlx.ir.dtype import DType
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'rlx[jax]'")
+
+import jax.numpy as jnp  # noqa: E402  after JAX is known to be there
+from jax import lax  # noqa: E402
+
+from tests.docs.test_documentation import blocks  # noqa: E402
+
+X = np.array([0.5, -1.0, 2.0], "float32")
+
+
+def close(found: Any, expected: Any) -> None:
+    mine, theirs = (jax.tree_util.tree_leaves(x) for x in (found, expected))
+    for a, b in zip(mine, theirs, strict=True):
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), 2e-5, 2e-5)
+
+
+# Arguments and results
+
+
+def test_a_call_gives_jaxs_numbers_and_types() -> None:
+    def f(x: Any, scale: Any) -> Any:
+        return {"y": jnp.sin(x) * scale, "n": (x > 0).sum()}
+
+    close(rlx.from_jax(f)(X, 2.0), jax.jit(f)(X, 2.0))
+    close(rlx.from_jax(f)(jnp.asarray(X), scale=np.float32(3)), jax.jit(f)(X, 3.0))
+
+
+def test_weak_types_give_way() -> None:
+    def f(x: Any, scale: Any) -> Any:
+        return x * scale, scale * 2
+
+    half = X.astype("float16")
+    close(rlx.from_jax(f)(half, 2.0), jax.jit(f)(half, 2.0))
+
+
+def test_wide_types_where_jax_has_them() -> None:
+    wide = X.astype("float64")
+    assert rlx.from_jax(jnp.sin)(wide).dtype == "float32"
+    with jax.enable_x64(True):
+        found = rlx.from_jax(jnp.sin)(wide)
+        assert found.dtype == "float64"
+        np.testing.assert_allclose(found, np.sin(wide), 1e-15)
+
+
+def test_static_arguments_are_values() -> None:
+    def f(n: int, x: Any, *, mode: str) -> Any:
+        return x**n if mode == "power" else x * n
+
+    g = rlx.from_jax(f, static_argnums=0, static_argnames="mode")
+    close(g(3, X, mode="power"), X**3)
+    close(g(2, X, mode="power"), X**2)
+    close(g(2, X, mode="times"), X * 2)
+
+
+def test_objects_in_trees_are_static() -> None:
+    def f(tree: Any) -> Any:
+        return tree["act"](tree["x"]), tree["act"]
+
+    y, act = rlx.from_jax(f)({"act": jnp.tanh, "x": X})
+    close(y, np.tanh(X))
+    assert act is jnp.tanh
+    close(rlx.from_jax(f)({"act": jnp.exp, "x": X})[0], np.exp(X))
+
+
+def test_registered_containers_pass_through_rlx() -> None:
+    @jax.tree_util.register_pytree_node_class
+    class Pair:
+        def __init__(self, a: Any, b: Any) -> None:
+            self.a, self.b = a, b
+
+        def tree_flatten(self) -> Any:
+            return (self.a, self.b), "pair"
+
+        @classmethod
+        def tree_unflatten(cls, _: Any, children: Any) -> Any:
+            return cls(*children)
+
+    f = rlx.from_jax(lambda p: (p.a * p.b).sum())
+    gradient = rlx.jit(rlx.grad(f))(Pair(X, jnp.asarray(2 * X)))
+    assert isinstance(gradient, Pair)
+    close((gradient.a, gradient.b), (2 * X, X))
+
+
+def test_donated_arguments_are_replaced() -> None:
+    f = rlx.from_jax(lambda p, g: p - 0.1 * g, donate_argnums=0)
+    graph, _ = f.named_graph(X, X)
+    assert list(graph.donations) == [graph.inputs[0].node.name]
+    close(f(X, X), X - np.float32(0.1) * X)
+
+
+def test_a_closure_is_constant() -> None:
+    table = jnp.arange(6.0).reshape(3, 2)
+    close(rlx.from_jax(lambda i: table[i])(np.array([2, 0])), np.array([[4, 5], [0, 1]], "float32"))
+
+
+# Transformations
+
+
+def test_transformations_of_rlx() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sum(jnp.tanh(x) ** 2)
+
+    g = rlx.from_jax(f)
+    close(rlx.jit(rlx.grad(g))(X), jax.grad(f)(X))
+    close(rlx.vmap(g)(np.stack([X, X])), jax.vmap(f)(np.stack([X, X])))
+    close(rlx.jit(rlx.hessian(g))(X), jax.hessian(f)(X))
+    close(rlx.jit(lambda x: g(x) + 1)(X), f(X) + 1)
+    assert "tanh" in str(rlx.make_graph(g)(X))
+
+
+def test_named_axes_are_those_of_vmap() -> None:
+    def f(x: Any) -> Any:
+        mean = lax.pmean(x, "i")
+        return (
+            x - mean,
+            lax.psum(x, "i"),
+            lax.pmax(x, "i"),
+            lax.axis_index("i"),
+            lax.all_gather(x, "i"),
+        )
+
+    close(rlx.vmap(rlx.from_jax(f), axis_name="i")(X), jax.vmap(f, axis_name="i")(X))
+
+
+def test_symbolic_extents_are_dimensions_of_jax() -> None:
+    n = rlx.Dim("n", max=8)
+    f = rlx.from_jax(lambda x: jnp.concatenate([x, x]) / x.shape[0])
+    graph = rlx.make_graph(f)(rlx.TensorType(DType.F32, (n,)))
+    assert graph.outputs[0].shape == (2 * n,)
+    run = rlx.compile(graph)
+    close(run(x=X)[0], np.concatenate([X, X]) / np.float32(3))
+
+
+def test_an_artifact_in_c(tmp_path: Path) -> None:
+    f = rlx.from_jax(lambda w, x: jnp.tanh(x @ w["kernel"] + w["bias"]))
+    weights = {"kernel": np.ones((3, 2), "float32"), "bias": np.zeros(2, "float32")}
+    rlx.aot(
+        f, tmp_path, name="dense", example_inputs=[weights, X], param_argnums=(0,), emit_only=True
+    )
+    header = (tmp_path / "dense.h").read_text()
+    assert "w_kernel" in header
+    assert (tmp_path / "dense.c").exists()
+
+
+# Control flow
+
+
+def test_loops_stay_loops() -> None:
+    def f(x: Any) -> Any:
+        last, rows = lax.scan(lambda c, r: (c * 0.5 + r, c), x[0], x, reverse=True)
+        doubled = lax.while_loop(lambda c: c < 10, lambda c: c * 2, jnp.abs(last) + 1)
+        return last, rows, doubled, lax.fori_loop(0, 4, lambda i, c: c + i * x, x)
+
+    close(rlx.from_jax(f)(X), f(X))
+    text = str(rlx.make_graph(rlx.from_jax(f))(X))
+    assert "scan" in text
+    assert "while_loop" in text
+
+
+def test_branches_stay_branches() -> None:
+    def f(i: Any, x: Any) -> Any:
+        chosen = lax.switch(i, [jnp.sin, jnp.cos, lambda x: x * 2], x)
+        return lax.cond(i > 1, lambda x: x + 1, lambda x: x - 1, chosen)
+
+    for index in (-1, 0, 1, 2, 7):
+        close(rlx.from_jax(f)(np.int32(index), X), f(index, X))
+    assert "switch" in str(rlx.make_graph(rlx.from_jax(f))(np.int32(0), X))
+
+
+def test_a_batch_of_loops_runs_until_the_last_has_ended() -> None:
+    def f(x: Any) -> Any:
+        return lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] * 2, c[1] + 1), (x, 0))
+
+    x = np.array([1.0, 20.0, 3.0], "float32")
+    close(rlx.from_jax(jax.vmap(f))(x), jax.vmap(f)(x))
+
+
+def test_mutable_arrays_are_values() -> None:
+    def f(x: Any) -> Any:
+        total = jax.new_ref(jnp.zeros(()))
+        total[...] = total[...] + x.sum()
+        return total[...] * 2
+
+    close(rlx.from_jax(f)(X), f(X))
+
+
+def test_checkpointed_functions_have_their_derivatives() -> None:
+    policy = jax.checkpoint_policies.dots_saveable
+
+    def f(x: Any) -> Any:
+        return jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum(), policy=policy)(x)
+
+    close(rlx.jit(rlx.grad(rlx.from_jax(f)))(X), jax.grad(f)(X))
+
+
+# Rules of users
+
+
+def test_a_custom_vjp_is_what_rlx_differentiates() -> None:
+    @jax.custom_vjp  # type: ignore[untyped-decorator]  # JAX may be missing
+    def clipped(x: Any, scale: Any) -> Any:
+        return x * scale
+
+    clipped.defvjp(
+        lambda x, scale: (x * scale, (x, scale)),
+        lambda saved, ct: (248.0 * ct, jnp.sum(saved[0] * ct)),
+    )
+    f: Any = lambda x, s: jnp.sum(clipped(x, s))  # noqa: E731
+    close(
+        rlx.grad(rlx.from_jax(f), (0, 1))(X, np.float32(2)), jax.grad(f, (0, 1))(X, np.float32(2))
+    )
+    close(rlx.jit(rlx.from_jax(f))(X, np.float32(2)), f(X, 2.0))
+
+
+def test_a_custom_vjp_of_integers_and_of_one_forwarded_argument() -> None:
+    @jax.custom_vjp  # type: ignore[untyped-decorator]  # JAX may be missing
+    def taken(x: Any, i: Any) -> Any:
+        return x[i]
+
+    taken.defvjp(
+        lambda x, i: (x[i], (x, i)),
+        lambda saved, ct: (jnp.zeros_like(saved[0]).at[saved[1]].add(3 * ct), None),
+    )
+    f: Any = lambda x, i: taken(x, i).sum()  # noqa: E731
+    i = np.array([0, 0, 2])
+    close(rlx.grad(rlx.from_jax(f))(X, i), jax.grad(f)(X, i))
+
+
+def test_a_custom_jvp_is_what_rlx_differentiates() -> None:
+    @jax.custom_jvp  # type: ignore[untyped-decorator]  # JAX may be missing
+    def f(x: Any) -> Any:
+        return jnp.sin(x)
+
+    @f.defjvp  # type: ignore[untyped-decorator]  # JAX may be missing
+    def moved(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return f(x), 7.0 * t
+
+    g: Any = lambda x: f(x).sum()  # noqa: E731
+    close(rlx.grad(rlx.from_jax(g))(X), np.full(3, 7, "float32"))
+    close(rlx.jvp(rlx.from_jax(f), (X,), (X,)), jax.jvp(f, (X,), (X,)))
+    close(
+        rlx.grad(rlx.from_jax(lambda x: jax.nn.relu(x).sum()))(X),
+        jax.grad(lambda x: jax.nn.relu(x).sum())(X),
+    )
+
+
+def test_a_linear_solve_has_the_derivatives_of_its_system() -> None:
+    a = np.array([[3.0, 1, 0], [0, 2, 1], [1, 0, 4]], "float32")
+
+    def f(a: Any, b: Any) -> Any:
+        found = jax.scipy.sparse.linalg.cg(lambda x: a.T @ (a @ x), b, tol=1e-7)[0]
+        return found.sum()
+
+    close(rlx.jit(rlx.grad(rlx.from_jax(f), (0, 1)))(a, X), jax.grad(f, (0, 1))(a, X))
+
+
+# Random numbers
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_draws_are_jaxs(typed: bool) -> None:
+    key = jax.random.key(3) if typed else jax.random.PRNGKey(3)
+
+    def f(key: Any) -> Any:
+        a, b = jax.random.split(key)
+        shuffled = jax.random.permutation(jax.random.fold_in(a, 5), 6)
+        return jax.random.normal(a, (3,)), jax.random.bits(b, (2,), "uint8"), shuffled
+
+    close(rlx.from_jax(f)(key), f(key))
+    keys = jax.random.split(key, 3)
+    batched = jax.vmap(lambda k: jax.random.uniform(k, (2,)))
+    close(rlx.from_jax(batched)(keys), batched(keys))
+
+
+def test_keys_are_results_and_rows() -> None:
+    def f(key: Any) -> Any:
+        return lax.scan(lambda k, _: (jax.random.split(k)[0], jax.random.uniform(k)), key, length=3)
+
+    last, drawn = rlx.jit(rlx.from_jax(f))(jax.random.key(1))
+    expected, numbers = f(jax.random.key(1))
+    assert last.dtype == expected.dtype
+    assert (jax.random.key_data(last) == jax.random.key_data(expected)).all()
+    close(drawn, numbers)
+
+
+def test_gamma_numbers_have_their_derivative_by_the_shape() -> None:
+    f: Any = lambda a: jax.random.gamma(jax.random.key(2), a)  # noqa: E731
+    a = np.array([0.7, 2.0], "float32")
+    g: Any = lambda a: f(a).sum()  # noqa: E731
+    close(rlx.from_jax(f)(a), f(a))
+    np.testing.assert_allclose(rlx.jit(rlx.grad(rlx.from_jax(g)))(a), jax.grad(g)(a), 1e-3)
+
+
+def test_other_generators_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match="rbg"):
+        rlx.from_jax(jax.random.uniform)(jax.random.key(0, impl="rbg"))
+
+
+# Effects
+
+
+def test_callbacks_are_called(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        jax.debug.print("x is {} and {k}", x[0], k=x[1])
+        return jax.pure_callback(lambda x: np.cumsum(x), jax.ShapeDtypeStruct((3,), "float32"), x)
+
+    close(rlx.from_jax(f)(X), np.cumsum(X))
+    assert capsys.readouterr().out == "x is 0.5 and -1.0\n"
+
+
+# Errors
+
+
+def test_a_primitive_without_a_rule_is_named_with_the_line_that_uses_it() -> None:
+    def f(x: Any) -> Any:
+        return jax.ffi.ffi_call("of_another_library", jax.ShapeDtypeStruct((3,), "float32"))(x)
+
+    with pytest.raises(NoRuleError, match="'ffi_call'") as caught:
+        rlx.from_jax(f)(X)
+    assert caught.value.source is not None
+    assert caught.value.source.file == __file__
+    assert caught.value.source.function.endswith("f")
+
+
+def test_nodes_have_the_lines_of_the_users_program() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sin(x)
+
+    graph = rlx.make_graph(rlx.from_jax(f))(X)
+    source = graph.outputs[0].node.source
+    assert source is not None
+    assert (source.file, source.line) == (__file__, f.__code__.co_firstlineno + 1)
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with pytest.raises(rlx.RlxError, match="from_jax takes a function"):
+        rlx.from_jax(3)  # type: ignore[arg-type]  # as the test is about
+
+
+# Documentation
+
+
+def test_the_page_runs() -> None:
+    pytest.importorskip("equinox", reason="Equinox is not installed")
+    page = Path(__file__).parents[2] / "docs" / "from_jax.md"
+    namespace: dict[str, Any] = {"x": np.ones((4, 8), "float32"), "y": np.ones((4, 1), "float32")}
+    for block in blocks(page, "py"):
+        exec(compile(block, page.name, "exec"), namespace)
