@@ -70,6 +70,9 @@ from rlx.jax.devices import local_devices as local_devices
 from rlx.jax.devices import process_count as process_count
 from rlx.jax.devices import process_index as process_index
 from rlx.jax.devices import process_indices as process_indices
+from rlx.jax.door import install as install
+from rlx.jax.door import report as report
+from rlx.jax.door import uninstall as uninstall
 from rlx.jax.dtypes import float0 as float0
 from rlx.jax.functions import clear_caches as clear_caches
 from rlx.jax.functions import closure_convert as closure_convert

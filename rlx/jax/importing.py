@@ -11,7 +11,16 @@ import rlx.jax
 from rlx.scipy import stats
 from rlx.scipy.stats.family import Continuous, Discrete
 
-_OWN = ("importing", "derivatives", "devices", "configuration", "functions", "arrays", "__main__")
+_OWN = (
+    "importing",
+    "derivatives",
+    "devices",
+    "configuration",
+    "functions",
+    "arrays",
+    "door",
+    "__main__",
+)
 """Modules of `rlx.jax` that JAX has under no name."""
 
 MODULES = tuple(

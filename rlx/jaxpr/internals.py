@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax._src import core as jax_core
 from jax._src import source_info_util
 from jax._src.interpreters import partial_eval
+from jax._src.lax import lax
 from jax._src.state import discharge
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
@@ -73,6 +74,13 @@ def _variables(jaxpr: Jaxpr) -> Sequence[Any]:
 
 def _is_reference(aval: Any) -> bool:
     return hasattr(aval, "inner_aval")
+
+
+def weakly_typed(x: Any, aval: Any) -> Any:
+    """Return an array of JAX as one of the type of `aval`: weak, or of keys, where that is."""
+    if is_key(aval):
+        return jax.random.wrap_key_data(x, impl=key_implementation(aval.dtype))
+    return lax._convert_element_type(x, aval.dtype, bool(aval.weak_type))
 
 
 def closed_over(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any] = ()) -> ClosedJaxpr:

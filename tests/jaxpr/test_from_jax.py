@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rlx
+import rlx.jax
 from rlx.errors import NoRuleError, UnsupportedError
 from rlx.ir.dtype import DType
 
@@ -362,3 +363,4 @@ def test_the_page_runs() -> None:
     namespace: dict[str, Any] = {"x": np.ones((4, 8), "float32"), "y": np.ones((4, 1), "float32")}
     for block in blocks(page, "py"):
         exec(compile(block, page.name, "exec"), namespace)
+    rlx.jax.uninstall()
