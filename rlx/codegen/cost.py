@@ -14,7 +14,7 @@ from rlx.codegen.kernels.build import single_node_body, thunk_body
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Thunk
 from rlx.dataclass import dataclass
 from rlx.ir import ops
-from rlx.ir.fold_maps import fold_map
+from rlx.ir.fold_maps import contraction_map, fold_map
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.registry import Registry
@@ -74,23 +74,16 @@ def node_flops(node: Node, binding: Binding) -> int:
         return rule(node, binding)
     if node.op.has(Trait.LEAF) or node.op.has(Trait.MOVEMENT) or node.op.has(Trait.VIEW):
         return 0
-    fold = fold_map(node)
+    fold = fold_map(node) or contraction_map(node)
     if fold is not None:  # a term is taken from each operand, and added
         terms = evaluate(product(fold.folded), binding) * _elements(node.result.type, binding)
-        return len(node.operands) * terms
+        return len(node.operands) * terms * fold.combine.products
     body = node.attrs.get("body")
     if isinstance(body, Graph):
         return graph_flops(body, binding) * int(node.attrs.get("length", 1))
     if node.op.decompose is not None and not node.op.has(Trait.ELEMENTWISE):
         return graph_flops(_formula(node), binding)
     return sum(_elements(result.type, binding) for result in node.results)
-
-
-@flop_rules(ops.conv)
-def conv_flops(node: Node, binding: Binding) -> int:
-    """Every element of the result reads a window of one group's channels."""
-    window = evaluate(product(node.operands[1].shape[1:]), binding)
-    return 2 * window * _elements(node.result.type, binding)
 
 
 _MOVES = (ops.gather, ops.dynamic_slice, ops.dynamic_update_slice)

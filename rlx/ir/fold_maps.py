@@ -42,6 +42,11 @@ class Combine(Enum):
     BF16 = "bf16"
     """The products of the two bf16 of words."""
 
+    @property
+    def products(self) -> int:
+        """The number of products."""
+        return {Combine.PRODUCT: 1, Combine.BYTES: 4, Combine.BF16: 2}[self]
+
 
 @dataclass(frozen=True, slots=True)
 class FoldMap:
@@ -94,6 +99,8 @@ contractions: Registry[FoldRule] = Registry("contraction map")
 
 def contraction_map(node: Node) -> FoldMap | None:
     """Return what a contraction sums products of, or None if `node` is none."""
+    if node.op not in folds and node.op not in contractions:
+        return None
     shapes = tuple(x.shape for x in node.operands)
     return _product(node.op, node.attrs, shapes, node.result.shape)
 

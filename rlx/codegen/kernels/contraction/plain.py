@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.affine import sum_of
 from rlx.codegen.kernels.contraction.addresses import map_of
 from rlx.codegen.kernels.contraction.clipping import Clip, each_column, is_element
 from rlx.codegen.kernels.contraction.spans import Range, items
@@ -104,7 +105,7 @@ def _value(scope: Scope, where: Index, point: Point) -> E:
     for axis, coefficient in enumerate(where.coefficients):
         if coefficient != 0 and axis in point:
             total = total + point[axis] * scope.extents.number(coefficient)
-    return total + scope.extents.number(where.constant)
+    return sum_of(total, scope.extents(where.constant))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +250,8 @@ class _Loops:
         ((where, axis, spacing),) = clips
         stride = where.coefficients[self.column]
         assert isinstance(stride, int)  # strides of windows are numbers
-        back = k.let("back", index(0) - _value(self.scope, where, point))
+        rest = _value(self.scope, where.shifted(-where.constant), point)
+        back = k.let("back", self.scope.extents(-where.constant) - rest)
         clip = Clip(stride, spacing, back, self.scope.extents(self.x.shape[axis]))
 
         def add_element(j: E, at: E) -> None:
