@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 
@@ -70,6 +71,7 @@ class CompiledGraph:
         nodes = list(self.module.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         self.metas = [node.meta.get("val") for node in self.inputs]
+        self._places = [i for i, x in enumerate(self.metas) if isinstance(x, torch.Tensor)]
         self.results = next(node for node in nodes if node.op == "output").args[0]
         self.symbols = sorted({s.name for meta in self.metas for s in _symbols(meta)})
         GraphFunction(self.module)  # raises for operators without rules
@@ -84,7 +86,7 @@ class CompiledGraph:
             variant = self._variant(binding)
             if not self.symbols:
                 self._only = variant
-        arrays = [as_array(x) for x in args if isinstance(x, torch.Tensor)]
+        arrays = [self._array(args, place) for place in self._places]
         if variant.draws:
             arrays += [
                 as_array(by_torch(draw, tuple(evaluate(n, binding) for n in shape)))
@@ -104,6 +106,12 @@ class CompiledGraph:
             else:
                 results.append(evaluate(what, binding) if kind == "extent" else what)
         return results
+
+    def _array(self, args: Sequence[Any], place: int) -> Any:
+        """Return an argument as an array; a token of effects, which is None, as an empty one."""
+        if args[place] is None:
+            return np.zeros(self.metas[place].shape, dtype_of(self.metas[place].dtype).numpy)
+        return as_array(args[place])
 
     def _strided(self, tensor: torch.Tensor, place: int) -> torch.Tensor:
         """Return a result with PyTorch's strides where its caller can see them."""
@@ -128,7 +136,7 @@ class CompiledGraph:
             if isinstance(meta, torch.SymInt):
                 if meta.node.expr.is_Symbol:
                     found[meta.node.expr.name] = int(given)
-            elif isinstance(meta, torch.Tensor):
+            elif isinstance(meta, torch.Tensor) and given is not None:
                 for size, extent in zip(meta.shape, given.shape, strict=True):
                     if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                         found[size.node.expr.name] = int(extent)
@@ -180,7 +188,7 @@ class CompiledGraph:
     def _compiled(self, symbols: dict[str, Extent]) -> _Variant:
         extents = Extents(symbols)
         function = GraphFunction(self.module, extents)
-        places = [i for i, meta in enumerate(self.metas) if isinstance(meta, torch.Tensor)]
+        places = self._places
         types = [_type(self.metas[i], extents) for i in places]
         draws = [
             (draw, tuple(map(extents.extent, _first(node).shape)))

@@ -7,7 +7,8 @@ from typing import Any
 
 import rlx
 import rlx.numpy as rnp
-from rlx.torch.registry import rule
+from rlx.errors import UnsupportedError
+from rlx.torch.registry import name_of, rule
 
 
 @rule("higher_order.cond")
@@ -58,6 +59,17 @@ def with_gradients(enabled: bool, body: Any, *operands: Any) -> Any:
 def invoke_subgraph(body: Any, name: Any, *operands: Any) -> Any:
     del name
     return body(*operands)
+
+
+@rule("higher_order.with_effects")
+def with_effects(token: Any, operator: Any, *operands: Any, **named: Any) -> Any:
+    """A check of LAPACK's codes has nothing to do: a singular matrix is a fault of its own."""
+    if name_of(operator) != "_linalg_check_errors":
+        raise UnsupportedError(
+            f"{name_of(operator)} has effects beyond its results",
+            remedy="leave it outside of the compiled function",
+        )
+    return [rnp.zeros((0,), "f32"), None]
 
 
 @rule("higher_order.wrap_with_autocast")

@@ -26,7 +26,14 @@ def new_full(result: Any, x: Any, size: Any, value: Any, **_: Any) -> Any:
     return constant(result, size, value)
 
 
-@rule("zeros", "empty.memory_format", "empty_strided", "empty_permuted", typed=True)
+@rule(
+    "zeros",
+    "_efficientzerotensor",
+    "empty.memory_format",
+    "empty_strided",
+    "empty_permuted",
+    typed=True,
+)
 def zeros(result: Any, size: Any, *_: Any, **named: Any) -> Any:
     """Arrays without contents are zeros."""
     del named

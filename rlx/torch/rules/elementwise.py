@@ -24,7 +24,8 @@ enter({
     "neg": rnp.negative, "positive": rnp.positive,
     "sigmoid": lax.logistic, "erf": lax.erf, "erfc special_erfc": lax.erfc,
     "erfinv special_erfinv": lax.erf_inv, "lgamma": lax.lgamma,
-    "i0 special_i0": special.i0, "special_i0e": special.i0e, "special_i1": special.i1,
+    "i0 special_i0 special_modified_bessel_i0": special.i0, "special_i0e": special.i0e,
+    "special_i1 special_modified_bessel_i1": special.i1,
     "special_i1e": special.i1e,
     "mul multiply": rnp.multiply,
     "maximum": rnp.maximum, "minimum": rnp.minimum, "fmax": rnp.fmax, "fmin": rnp.fmin,
@@ -57,12 +58,14 @@ def absolute(x: Any) -> Any:
 
 @rule("sgn")
 def sgn(x: Any) -> Any:
-    return rnp.sign(x)
+    return rnp.sign(x) if x.value.dtype.is_complex else sign(x)
 
 
 @elementwise("sign")
 def sign(x: Any) -> Any:
     """0 at NaN, as in PyTorch."""
+    if x.value.dtype is DType.BOOL:
+        return x
     found = rnp.sign(x)
     return rnp.where(rnp.isnan(x), 0, found) if x.value.dtype.is_float else found
 
@@ -117,6 +120,8 @@ enter({"remainder": rnp.remainder, "fmod": rnp.fmod}, promotion="result")
 
 @elementwise("pow", "float_power")
 def power(x: Any, y: Any) -> Any:
+    if _is_integer(x, y):
+        return _integer_power(x, y)
     if isinstance(y, float) and y.is_integer() and abs(y) < 64:
         y = int(y)
     if isinstance(y, float) and y == 0.5:
@@ -124,6 +129,16 @@ def power(x: Any, y: Any) -> Any:
     if isinstance(y, float) and y == -0.5:
         return rnp.reciprocal(_square_root(x))
     return rnp.power(x, y)
+
+
+def _integer_power(x: Any, y: Any) -> Any:
+    """Powers below 0 are rounded towards 0: they are 0 but for 1 and -1."""
+    if isinstance(y, int) and y >= 0:
+        return rnp.power(x, y)
+    is_odd = rnp.not_equal(rnp.bitwise_and(y, 1), 0)
+    at_minus_one = rnp.where(is_odd, -1, 1)
+    below = rnp.where(rnp.equal(x, 1), 1, rnp.where(rnp.equal(x, -1), at_minus_one, 0))
+    return rnp.where(rnp.less(y, 0), below, rnp.power(x, rnp.maximum(y, 0)))
 
 
 def _square_root(x: Any) -> Any:
@@ -278,7 +293,7 @@ def erfcx(x: Any) -> Any:
 @rule("polygamma", "special_polygamma")
 def polygamma(n: int, x: Any) -> Any:
     x = _floating(x)
-    return digamma(x) if n == 0 else lax.polygamma(float(n), x)
+    return digamma(x) if n == 0 else special.polygamma(n, x)
 
 
 def _floating(x: Any) -> Any:
@@ -290,6 +305,12 @@ def nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) 
     if not x.value.dtype.is_float:
         return x
     return rnp.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+
+
+@rule("frexp", "prims.frexp")
+def frexp(x: Any) -> Any:
+    mantissa, exponent = rnp.frexp(x)
+    return mantissa, exponent
 
 
 @rule("complex")

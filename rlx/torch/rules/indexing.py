@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,8 +57,16 @@ def _scattered(x: Any, axis: int, index: Any, source: Any, update: str) -> Any:
         return x
     if getattr(source, "ndim", 0):
         source = source[tuple(slice(0, n) for n in index.shape)]
-    at = x.at[places_along(x, axis, index)]
-    return getattr(at, update)(source)
+    return updated(x, places_along(x, axis, index), source, update)
+
+
+def updated(x: Any, places: Any, source: Any, update: str) -> Any:
+    """Return `x` with `source` set or folded in at `places`; a sum of bools is their `or`."""
+    if x.value.dtype is DType.BOOL and update != "set":
+        source = rnp.asarray(source).astype(DType.U8)
+        update = {"add": "max", "multiply": "min"}.get(update, update)
+        return updated(x.astype(DType.U8), places, source, update).astype(DType.BOOL)
+    return getattr(x.at[places], update)(source)
 
 
 def _flat(x: Any) -> Any:
@@ -138,9 +147,8 @@ def index_put(
     masks = [each for each in indices if each is not None and each.value.dtype is DType.BOOL]
     if masks:
         return _put_where(x, indices, values, accumulate)
-    at = x.at[_numpy_index(indices)]
     values = values.astype(x.value.dtype)
-    return at.add(values) if accumulate else at.set(values)
+    return updated(x, _numpy_index(indices), values, "add" if accumulate else "set")
 
 
 def _put_where(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
@@ -189,14 +197,14 @@ def _along(x: Any, axis: int, index: Any, source: Any, update: str) -> Any:
     if x.ndim == 0:
         flat = rnp.reshape(x, (1,))
         return rnp.reshape(_along(flat, 0, index, rnp.reshape(source, (-1,)), update), ())
-    at = x.at[(*(slice(None),) * (axis % x.ndim), index)]
-    return getattr(at, update)(source)
+    return updated(x, (*(slice(None),) * (axis % x.ndim), index), source, update)
 
 
 @rule("masked_scatter")
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """Elements of `source`, in their order, at the places of the mask."""
-    mask = rnp.broadcast_to(mask, x.shape)
+    shape = rnp.broadcast_shapes(x.shape, mask.shape)
+    x, mask = rnp.broadcast_to(x, shape), rnp.broadcast_to(mask, shape)
     flat = rnp.reshape(mask, (-1,))
     places = rnp.cumsum(flat.astype("i64"), 0) - 1
     given = rnp.reshape(source, (-1,))
@@ -206,6 +214,19 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     return rnp.where(mask, rnp.reshape(found, x.shape), x)
 
 
+@rule("masked_scatter_backward")
+def masked_scatter_backward(g: Any, mask: Any, shape: Sequence[Any]) -> Any:
+    """The gradients of the elements that were read, then zeros."""
+    flat = rnp.reshape(rnp.broadcast_to(mask, g.shape), (-1,))
+    count = math.prod(shape)
+    if 0 in (*shape, *flat.shape):
+        return rnp.zeros(tuple(shape), g.value.dtype)
+    places = rnp.clip(rnp.cumsum(flat.astype("i64"), 0) - 1, 0, count - 1)
+    given = rnp.where(flat, rnp.reshape(g, (-1,)), 0)
+    total = rnp.zeros((count,), g.value.dtype).at[places].add(given)
+    return rnp.reshape(total, tuple(shape))
+
+
 @rule("take")
 def take(x: Any, index: Any) -> Any:
     return rnp.reshape(x, (-1,))[index]
@@ -213,9 +234,9 @@ def take(x: Any, index: Any) -> Any:
 
 @rule("put")
 def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    at = rnp.reshape(x, (-1,)).at[rnp.reshape(index, (-1,))]
+    flat, places = rnp.reshape(x, (-1,)), rnp.reshape(index, (-1,))
     source = rnp.reshape(source, (-1,))
-    return rnp.reshape(at.add(source) if accumulate else at.set(source), x.shape)
+    return rnp.reshape(updated(flat, places, source, "add" if accumulate else "set"), x.shape)
 
 
 @rule("take_along_dim")
@@ -246,8 +267,19 @@ def embedding_backward(
     return total.at[flat].add(g)
 
 
-@rule("_embedding_bag", "_embedding_bag_forward_only")
+@rule("_embedding_bag", "_embedding_bag_forward_only", typed=True)
 def embedding_bag(
+    result: Any, table: Any, index: Any, offsets: Any, *given: Any, **named: Any
+) -> tuple[Any, ...]:
+    """The result, and what its gradient reads; PyTorch leaves some of it empty."""
+    found = _embedding_bag(table, index, offsets, *given, **named)
+    return tuple(
+        x if x.shape == type.shape else rnp.zeros(type.shape, type.dtype)
+        for x, type in zip(found, result, strict=True)
+    )
+
+
+def _embedding_bag(
     table: Any, index: Any, offsets: Any, scaled: bool = False, mode: int = 0,
     sparse: bool = False, weights: Any = None, include_last: bool = False, padding: int = -1,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
@@ -280,6 +312,48 @@ def embedding_bag(
     return total, bag_of, sizes, sizes
 
 
+@rule("_embedding_bag_backward")
+def embedding_bag_backward(
+    g: Any, index: Any, offsets: Any, offset2bag: Any, sizes: Any, winners: Any, rows: Any,
+    scaled: bool, mode: int, sparse: bool = False, weights: Any = None, padding: int = -1,
+) -> Any:  # fmt: skip
+    """The gradient by the table: rows of `g` at the indices of their bags."""
+    total = rnp.zeros((rows, g.shape[1]), g.value.dtype)
+    if mode == 2:
+        columns = rnp.arange(g.shape[1])
+        found = rnp.where(rnp.expand_dims(rnp.equal(sizes, 0), 1), 0, g) if sizes.size else g
+        return total.at[winners, columns].add(found)
+    bag_of = _bags(offsets, index, g.shape[0])
+    steps = rnp.take(g, bag_of, 0)
+    is_padding = rnp.equal(index, padding) if padding >= 0 else rnp.zeros(index.shape, "bool")
+    if mode == 1:
+        present = rnp.logical_not(is_padding).astype("i64")
+        counts = rnp.zeros((g.shape[0],), "i64").at[bag_of].add(present)
+        steps = steps / rnp.expand_dims(rnp.maximum(counts, 1)[bag_of], 1).astype(g.dtype)
+    if weights is not None:
+        steps = steps * rnp.expand_dims(weights, 1)
+    steps = rnp.where(rnp.expand_dims(is_padding, 1), 0, steps)
+    if scaled:
+        uses = rnp.zeros((rows,), g.value.dtype).at[index].add(1)
+        steps = steps / rnp.expand_dims(uses[index], 1)
+    return total.at[index].add(steps)
+
+
+@rule("_embedding_bag_per_sample_weights_backward")
+def embedding_bag_weights_backward(
+    g: Any, table: Any, index: Any, offsets: Any, offset2bag: Any, mode: int, padding: int = -1
+) -> Any:
+    steps = rnp.take(g, _bags(offsets, index, g.shape[0]), 0)
+    found = rnp.sum(steps * rnp.take(table, index, 0), 1)
+    return rnp.where(rnp.equal(index, padding), 0, found) if padding >= 0 else found
+
+
+def _bags(offsets: Any, index: Any, count: int) -> Any:
+    """Return the bag of each index."""
+    places = rnp.arange(index.shape[0]).astype(offsets.dtype)
+    return rnp.searchsorted(offsets[:count], places, side="right") - 1
+
+
 @rule("unfold_backward")
 def unfold_backward(g: Any, shape: Sequence[int], axis: int, size: int, step: int) -> Any:
     import numpy as np
@@ -299,6 +373,8 @@ def unfold_backward(g: Any, shape: Sequence[int], axis: int, size: int, step: in
 @rule("nonzero_static")
 def nonzero_static(x: Any, *, size: int, fill_value: int = -1) -> Any:
     """The first `size` places that are not zero."""
+    if x.ndim == 0:
+        return rnp.zeros((size, 0), "i64")
     found = rnp.nonzero(x, size=size, fill_value=fill_value)
     return rnp.stack(found, -1)
 

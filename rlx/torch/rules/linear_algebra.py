@@ -231,7 +231,8 @@ def pinv(
     result: Any, x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
 ) -> Any:
     """By singular values above the larger of `atol` and `rtol` times the largest."""
-    del hermitian
+    if hermitian:  # the lower triangle alone is read
+        x = rnp.tril(x) + _adjoint(rnp.tril(x, -1))
     if 0 in x.shape:
         return rnp.zeros(result.shape, result.dtype)
     u, s, v = linalg.svd(x, full_matrices=False)

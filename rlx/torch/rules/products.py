@@ -60,6 +60,20 @@ def kron(x: Any, y: Any) -> Any:
     return rnp.kron(x, y)
 
 
+@rule("_trilinear")
+def trilinear(
+    x: Any, y: Any, z: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any,
+    unroll_dim: int = 1,
+) -> Any:  # fmt: skip
+    """The sum over `sumdim` of the product of three arrays with new axes."""
+    parts = []
+    for part, axes in ((x, expand1), (y, expand2), (z, expand3)):
+        for axis in sorted(axes):
+            part = rnp.expand_dims(part, axis)
+        parts.append(part)
+    return rnp.sum(parts[0] * parts[1] * parts[2], tuple(sumdim))
+
+
 @rule("_int_mm")
 def int_mm(x: Any, y: Any) -> Any:
     return rnp.matmul(x.astype("i32"), y.astype("i32"))

@@ -297,6 +297,39 @@ def _distance(apart: Any, p: float) -> Any:
     return rnp.power(rnp.sum(rnp.power(apart, p), -1), 1.0 / p)
 
 
+@rule("_cdist_backward")
+def cdist_backward(g: Any, x: Any, y: Any, p: float, distances: Any) -> Any:
+    """The gradient by `x`; 0 where two rows are equal."""
+    apart = rnp.expand_dims(x, -2) - rnp.expand_dims(y, -3)
+    return rnp.sum(rnp.expand_dims(g, -1) * _slopes(apart, rnp.expand_dims(distances, -1), p), -2)
+
+
+def _slopes(apart: Any, distance: Any, p: float) -> Any:
+    """The derivative of a distance by each coordinate; 0 at distance 0."""
+    size, sign = rnp.abs(apart), rnp.sign(apart)
+    if p == 0:
+        return rnp.zeros_like(apart)
+    if p == 1:
+        return sign
+    if p == math.inf:
+        return rnp.where(rnp.equal(size, distance), sign, 0)
+    is_zero = rnp.equal(distance, 0)
+    safe = rnp.where(is_zero, 1, distance)
+    if p == 2:
+        return rnp.where(is_zero, 0, apart / safe)
+    at_zero = rnp.logical_or(is_zero, rnp.equal(size, 0))
+    base = rnp.where(at_zero, 1, size)
+    return rnp.where(at_zero, 0, sign * rnp.power(base, p - 1) / rnp.power(safe, p - 1))
+
+
+@rule("_pdist_backward")
+def pdist_backward(g: Any, x: Any, p: float, distances: Any) -> Any:
+    rows, columns = rnp.triu_indices(x.shape[0], 1)
+    slopes = _slopes(x[rows] - x[columns], rnp.expand_dims(distances, -1), p)
+    steps = rnp.expand_dims(g, -1) * slopes
+    return rnp.zeros_like(x).at[rows].add(steps).at[columns].add(-steps)
+
+
 @rule("_pdist_forward")
 def pdist(x: Any, p: float = 2.0) -> Any:
     rows, columns = rnp.triu_indices(x.shape[0], 1)

@@ -126,8 +126,8 @@ def mode(x: Any, axis: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     """The smallest of the most frequent values, and its last place."""
     if x.ndim == 0:
         return x, rnp.zeros((), "i64")
-    same = rnp.equal(rnp.expand_dims(x, axis), rnp.expand_dims(x, axis % x.ndim + 1))
     axis %= x.ndim
+    same = rnp.equal(rnp.expand_dims(x, axis), rnp.expand_dims(x, axis + 1))
     counts = rnp.sum(same.astype("i64"), axis)
     most = rnp.max(counts, axis, keepdims=True)
     values, _ = _sorted(x, axis, False)
