@@ -80,6 +80,24 @@ def test_training_steps_change_params_and_buffers_alike(
         close(found, expected)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("masked", ["none", "steps", "padding"])
+def test_encoder_layers_are_one_operator_in_inference(norm_first: bool, masked: str) -> None:
+    layer = nn.TransformerEncoderLayer(
+        8, 2, 16, batch_first=True, activation="gelu", norm_first=norm_first
+    ).eval()
+    x = torch.randn(2, 5, 8)
+    masks = {
+        "none": {},
+        "steps": {"src_mask": torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)},
+        "padding": {"src_key_padding_mask": torch.tensor([[False] * 5, [False] * 3 + [True] * 2])},
+    }[masked]
+    options = {"backend": "reference"}
+    with torch.no_grad():
+        found, expected = (run(x, **masks) for run in (compiled(layer, options=options), layer))
+    close(found, expected)
+
+
 def test_dropout_draws_the_numbers_of_eager_mode() -> None:
     def draw(x: Any) -> Any:
         return nn.functional.dropout(x, 0.4) + torch.randn(5) * torch.rand_like(x)

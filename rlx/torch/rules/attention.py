@@ -88,6 +88,67 @@ def scaled_dot_product_attention(
     return attention(q, k, v, attn_mask, is_causal, scale)
 
 
+@rule("_native_multi_head_attention")
+def multi_head_attention(
+    query: Any, key: Any, value: Any, width: int, heads: int, qkv_weight: Any, qkv_bias: Any,
+    weight: Any, bias: Any, mask: Any = None, need_weights: bool = True,
+    average_weights: bool = True, mask_type: int | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Attention with its projections, of one module of PyTorch: `[batch, steps, width]` arrays."""
+    parts = zip((query, key, value), rnp.split(qkv_weight, 3), rnp.split(qkv_bias, 3), strict=True)
+    q, k, v = (_heads(rnp.matmul(x, rnp.transpose(w)) + b, heads) for x, w, b in parts)
+    kept = _kept_mask(mask, mask_type)
+    found = rnp.swapaxes(attention(q, k, v, kept), 1, 2)
+    joined = rnp.reshape(found, (*query.shape[:2], width))
+    result = rnp.matmul(joined, rnp.transpose(weight)) + bias
+    if not need_weights:
+        return result, rnp.zeros((0,), result.value.dtype)
+    weights = nn.softmax(_scores(q, k, kept, False, None), axis=-1)
+    return result, rnp.mean(weights, 1) if average_weights else weights
+
+
+def _heads(x: Any, heads: int) -> Any:
+    batch, steps, width = x.shape
+    return rnp.swapaxes(rnp.reshape(x, (batch, steps, heads, width // heads)), 1, 2)
+
+
+def _kept_mask(mask: Any, mask_type: int | None) -> Any:
+    """Return which keys are seen; PyTorch's masks name those that are not."""
+    if mask is None:
+        return None
+    seen = rnp.logical_not(mask.astype(DType.BOOL))
+    return rnp.expand_dims(seen, (1, 2)) if mask_type == 1 else seen
+
+
+@rule("_transformer_encoder_layer_fwd")
+def encoder_layer(
+    x: Any, width: int, heads: int, qkv_weight: Any, qkv_bias: Any, weight: Any, bias: Any,
+    use_gelu: bool, norm_first: bool, eps: float, scale1: Any, shift1: Any, scale2: Any,
+    shift2: Any, weight1: Any, bias1: Any, weight2: Any, bias2: Any, mask: Any = None,
+    mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    """A layer of `torch.nn.TransformerEncoder`, which is one operator in inference."""
+
+    def attend(x: Any) -> Any:
+        return multi_head_attention(
+            x, x, x, width, heads, qkv_weight, qkv_bias, weight, bias, mask, False, True, mask_type
+        )[0]
+
+    def feed(x: Any) -> Any:
+        inner = rnp.matmul(x, rnp.transpose(weight1)) + bias1
+        inner = nn.gelu(inner, approximate=False) if use_gelu else nn.relu(inner)
+        return rnp.matmul(inner, rnp.transpose(weight2)) + bias2
+
+    def norm(x: Any, scale: Any, shift: Any) -> Any:
+        return nn.layer_norm(x, scale, shift, axis=-1, eps=eps)
+
+    if norm_first:
+        x = x + attend(norm(x, scale1, shift1))
+        return x + feed(norm(x, scale2, shift2))
+    x = norm(x + attend(x), scale1, shift1)
+    return norm(x + feed(x), scale2, shift2)
+
+
 def _require_kept(dropout: float) -> None:
     from rlx.errors import UnsupportedError
 
