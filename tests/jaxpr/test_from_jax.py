@@ -357,10 +357,13 @@ def test_what_is_no_function_is_refused() -> None:
 # Documentation
 
 
-def test_the_page_runs() -> None:
-    pytest.importorskip("equinox", reason="Equinox is not installed")
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for library in ("equinox", "optax"):
+        pytest.importorskip(library, reason=f"{library} is not installed")
     page = Path(__file__).parents[2] / "docs" / "from_jax.md"
     namespace: dict[str, Any] = {"x": np.ones((4, 8), "float32"), "y": np.ones((4, 1), "float32")}
     for block in blocks(page, "py"):
         exec(compile(block, page.name, "exec"), namespace)
     rlx.jax.uninstall()
+    assert (tmp_path / "build" / "mlp.c").exists()
