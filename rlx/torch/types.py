@@ -47,16 +47,18 @@ def dtype_of(dtype: torch.dtype) -> DType:
 def as_array(tensor: torch.Tensor) -> Array:
     """Return a tensor's memory as a NumPy array, without a copy.
 
-    A tensor that is not on the CPU, or has no strides, raises UnsupportedError.
+    A conjugate or negative view is copied. A tensor that is not on the CPU, or has no strides,
+    raises UnsupportedError.
     """
-    if tensor.requires_grad:
-        tensor = tensor.detach()
     carried = _CARRIED.get(tensor.dtype)
+    plain = tensor.detach()
     try:
         if carried is not None:
-            found: Array = tensor.view(carried[0]).numpy().view(carried[1])
+            found: Array = plain.view(carried[0]).numpy().view(carried[1])
+        elif plain.is_conj() or plain.is_neg():
+            found = plain.resolve_conj().resolve_neg().numpy()
         else:
-            found = tensor.resolve_conj().resolve_neg().numpy()
+            found = plain.numpy()
     except (TypeError, RuntimeError) as error:
         raise UnsupportedError(
             f"a tensor of dtype {tensor.dtype}, layout {tensor.layout} on {tensor.device} cannot "
