@@ -88,6 +88,8 @@ class GraphFunction:
         args = tuple(_argument(x) for x in args)
         kwargs = {k: _argument(x) for k, x in kwargs.items() if k not in _DROPPED}
         meta = node.meta.get("val")
+        if entry.reads_strides:
+            kwargs["is_dense"] = node.args[0].meta["val"].is_contiguous()
         if entry.promotion is not None:
             return self._elementwise(entry, node, meta, args, kwargs)
         if entry.is_typed:

@@ -24,17 +24,19 @@ class Entry:
     """Operands are brought to the result's dtype, or to their own common one."""
     is_typed: bool = False
     """The first argument of the rule is the type of the result."""
+    reads_strides: bool = False
+    """The rule takes `is_dense`, whether the first operand is in the order of rows."""
 
 
 RULES: dict[str, Entry] = {}
 
 
-def rule(*names: str, typed: bool = False) -> Callable[[Rule], Rule]:
+def rule(*names: str, typed: bool = False, strides: bool = False) -> Callable[[Rule], Rule]:
     """Enter the decorated function as the rule of the operators `names`."""
 
     def enter(apply: Rule) -> Rule:
         for name in names:
-            RULES[name] = Entry(apply, is_typed=typed)
+            RULES[name] = Entry(apply, is_typed=typed, reads_strides=strides)
         return apply
 
     return enter

@@ -46,6 +46,7 @@ TABLE: dict[str, str] = {
 
 PER_DTYPE: dict[tuple[str, str], str] = {
     ("argsort", "bool"): "places of equal elements, which PyTorch leaves open",
+    ("sort", "bool"): "places of equal elements, which PyTorch leaves open",
 }
 """Operators that are not compared in one dtype."""
 

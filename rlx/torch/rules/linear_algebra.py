@@ -80,12 +80,12 @@ def inv_ex(x: Any, *, check_errors: bool = False) -> tuple[Any, Any]:
     return linalg.inv(x), _no_fault(x, 2)
 
 
-@rule("_linalg_solve_ex")
+@rule("_linalg_solve_ex", strides=True)
 def solve_ex(
-    a: Any, b: Any, *, left: bool = True, check_errors: bool = False
+    a: Any, b: Any, *, is_dense: bool, left: bool = True, check_errors: bool = False
 ) -> tuple[Any, Any, Any, Any]:
     del check_errors
-    packed, pivots, _ = lax.linalg.lu(a)
+    packed, pivots = _factors(a, is_dense)
     is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     columns = rnp.expand_dims(b, -1) if is_vector else b
     if left:
@@ -97,15 +97,22 @@ def solve_ex(
     return found, packed, pivots.astype("i32") + 1, _no_fault(a, 2)
 
 
-@rule("_linalg_det")
-def det(x: Any) -> tuple[Any, Any, Any]:
-    packed, pivots, _ = lax.linalg.lu(x)
+def _factors(x: Any, is_dense: bool) -> tuple[Any, Any]:
+    """Return LU and pivots; PyTorch factors the transpose of real matrices that are dense."""
+    is_transposed = is_dense and not x.value.dtype.is_complex
+    packed, pivots, _ = lax.linalg.lu(rnp.swapaxes(x, -1, -2) if is_transposed else x)
+    return packed, pivots
+
+
+@rule("_linalg_det", strides=True)
+def det(x: Any, *, is_dense: bool) -> tuple[Any, Any, Any]:
+    packed, pivots = _factors(x, is_dense)
     return linalg.det(x), packed, pivots.astype("i32") + 1
 
 
-@rule("_linalg_slogdet")
-def slogdet(x: Any) -> tuple[Any, Any, Any, Any]:
-    packed, pivots, _ = lax.linalg.lu(x)
+@rule("_linalg_slogdet", strides=True)
+def slogdet(x: Any, *, is_dense: bool) -> tuple[Any, Any, Any, Any]:
+    packed, pivots = _factors(x, is_dense)
     sign, size = linalg.slogdet(x)
     return sign, size, packed, pivots.astype("i32") + 1
 
