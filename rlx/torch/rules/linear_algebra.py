@@ -80,12 +80,12 @@ def inv_ex(x: Any, *, check_errors: bool = False) -> tuple[Any, Any]:
     return linalg.inv(x), _no_fault(x, 2)
 
 
-@rule("_linalg_solve_ex", strides=True)
+@rule("_linalg_solve_ex")
 def solve_ex(
-    a: Any, b: Any, *, is_dense: bool, left: bool = True, check_errors: bool = False
+    a: Any, b: Any, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Any, Any, Any, Any]:
     del check_errors
-    packed, pivots = _factors(a, is_dense)
+    packed, pivots, _ = lax.linalg.lu(a)
     is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     columns = rnp.expand_dims(b, -1) if is_vector else b
     if left:
