@@ -22,16 +22,21 @@ def write_page(data: ReportData, path: Path) -> None:
 
 def render_page(data: ReportData) -> str:
     """Return the report's HTML."""
-    environment = Environment(
+    template = report_environment().get_template("report.html.j2")
+    return template.render(name=data.name, data=embedded(dataclasses.asdict(data)), why=data.why)
+
+
+def report_environment() -> Environment:
+    """Return an environment that escapes whatever a template prints; no filter ends that."""
+    made = Environment(
         loader=PackageLoader("rlx.report", "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=True,
     )
-    environment.filters = {"join": environment.filters["join"]}  # none that ends the escapes
-    template = environment.get_template("report.html.j2")
-    return template.render(name=data.name, data=embedded(dataclasses.asdict(data)), why=data.why)
+    made.filters = {"join": made.filters["join"]}
+    return made
 
 
 def embedded(data: object) -> Markup:

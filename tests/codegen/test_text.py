@@ -10,12 +10,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from jinja2 import TemplateAssertionError
 
 from rlx.codegen import text
 from rlx.codegen.c.code import comment
 from rlx.codegen.c.names import c_identifier, variable_name
-from rlx.codegen.c.templates import environment, strict_environment
 from rlx.errors import InternalError
 from rlx.report.page import embedded
 from tests.c_lexer import string_content, tokens
@@ -115,41 +113,6 @@ def test_word_of_a_command_line_runs_nothing(name: str) -> None:
             ["sh", "-c", f"printf '%s|' {word}"], capture_output=True, text=True, check=True
         )
         assert done.stdout.count("|") == 1 + word.count("|")
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["{{ a + b }}", "{{ a ~ b }}", "{{ a | upper }}", "{{ a | safe }}", "{{ a() }}",
-     "{{ '%s' % a }}", "{{ 'x' + a if a else 'y' }}"],
-)  # fmt: skip
-def test_template_that_makes_text_by_itself_is_refused_when_it_is_loaded(source: str) -> None:
-    with pytest.raises(TemplateAssertionError):
-        environment().from_string(source)
-
-
-@pytest.mark.parametrize("source", ["{{ a }}", "{{ b.c }}", "{{ [a] | join(',') }}"])
-def test_template_that_prints_a_name_bare_is_refused_when_it_is_rendered(source: str) -> None:
-    template = environment().from_string(source)
-    with pytest.raises(InternalError, match="without an escape"):
-        template.render(a="x", b={"c": "x"})
-
-
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [("{{ a | c_string }}", '"x\\""'), ("{{ a | c_comment }}", 'x"'), ("{{ 3 }}", "3"),
-     ("{{ 'own' if a else 'words' }}", "own"), ("{{ '' }}", "")],
-)  # fmt: skip
-def test_template_prints_its_own_words_and_what_is_escaped(source: str, shown: str) -> None:
-    assert environment().from_string(source).render(a='x"') == shown
-
-
-@pytest.mark.parametrize("package", ["rlx.codegen"])
-def test_all_templates_load(package: str) -> None:
-    made = strict_environment(package)
-    names = made.list_templates(extensions=["j2"])
-    assert names
-    for name in names:
-        made.get_template(name)
 
 
 @settings(deadline=None)

@@ -1,8 +1,9 @@
 """The templates of all generated files, which print nothing that was not escaped.
 
-A template prints its own words, integers, `Emitted` text (`codegen.text`), and anything through one
-of the escapes, which are filters: `{{ t.name | c_string }}`. Any other expression is an error where
-the template is loaded, and any other value, such as a plain `str`, where it is printed.
+A template prints its own words, anything through one of the escapes, which are filters
+(`{{ t.name | c_string }}`), and the fields that `codegen.c.printed` declares. Any other expression
+is an error where the template is loaded. A declared field holds an integer or `Emitted` text
+(`codegen.text`); any other value, such as a plain `str`, is an error where it is printed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined, nodes
 from jinja2.compiler import CodeGenerator, Frame
 
 from rlx.codegen import text
+from rlx.codegen.c.printed import PRINTED
 
 ESCAPES: Mapping[str, Callable[[str], text.Emitted]] = {
     "c_string": text.c_string,
@@ -77,18 +79,30 @@ class _StrictGenerator(CodeGenerator):
         if isinstance(node, nodes.CondExpr):
             node.expr1 = self._checked(node.expr1)
             node.expr2 = None if node.expr2 is None else self._checked(node.expr2)
-        elif not (isinstance(node, _VALUES) or _is_escaped(node)):
+        elif not (isinstance(node, nodes.TemplateData | nodes.Const) or _is_safe(node)):
             self.fail(
-                f"a {type(node).__name__} is printed; print words, values and escapes of "
-                "rlx.codegen.text alone",
+                f"{_path(node) or f'a {type(node).__name__}'} is printed bare; print words, "
+                "fields of rlx.codegen.c.printed, and escapes of rlx.codegen.text alone",
                 node.lineno,
             )
         return node
 
 
-_VALUES = (nodes.TemplateData, nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem)
-"""What is printed as it is, if its value may be."""
+def _is_safe(node: nodes.Expr) -> bool:
+    """True for an escape, a number, or declared fields: one of them, or a joined list of one."""
+    if not isinstance(node, nodes.Filter):
+        return _path(node) in PRINTED
+    if node.name == "join":
+        return node.node is not None and _path(node.node) in PRINTED
+    return node.name in (*ESCAPES, "int", "length")
 
 
-def _is_escaped(node: nodes.Expr) -> bool:
-    return isinstance(node, nodes.Filter) and node.name in (*ESCAPES, "int", "join", "length")
+def _path(node: nodes.Node) -> str:
+    """Return a variable and its fields without subscripts, as `t.name`; nothing for the rest."""
+    if isinstance(node, nodes.Name):
+        return str(node.name)
+    if isinstance(node, nodes.Getitem):
+        return _path(node.node)
+    if isinstance(node, nodes.Getattr) and (of := _path(node.node)):
+        return f"{of}.{node.attr}"
+    return ""
