@@ -162,3 +162,11 @@ def loading(limits: LoadLimits | None, file: str) -> Iterator[Budget]:
 def current_budget() -> Budget:
     """Return the budget of the loader that runs; one with the default limits if none does."""
     return _CURRENT.get() or Budget()
+
+
+_TOO_LARGE = ("too big", "Maximum allowed dimension", "maximum supported dimension", "too large")
+
+
+def is_too_large(error: Exception) -> bool:
+    """True for the error of NumPy that an array is larger than any can be."""
+    return isinstance(error, ValueError) and any(text in str(error) for text in _TOO_LARGE)

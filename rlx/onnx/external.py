@@ -47,9 +47,9 @@ def external_array(tensor: Any, folder: Path | None, title: str) -> Array:
             f"{what} of shape {shape} takes {size} bytes of {location!r}; its length is {length}",
             remedy=_DAMAGED,
         )
-    if size == 0:
-        return np.zeros(shape, dtype)
     try:
+        if size == 0:
+            return np.zeros(shape, dtype)
         return _mapped(tensor, path, offset, size, dtype)
     except FormatError as error:
         raise error.located(what, None) from None

@@ -22,7 +22,7 @@ from rlx.errors import (
     Source,
     UnsupportedError,
 )
-from rlx.limits import current_budget
+from rlx.limits import current_budget, is_too_large
 from rlx.onnx import functions, host, symbolic
 from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.errors import ForeignDTypeError, relocated, unknown_operator
@@ -40,7 +40,7 @@ from rlx.onnx.values import (
     without_subnormals,
 )
 from rlx.onnx.versions import MOVED
-from rlx.onnx.violations import is_too_large, misread, violation
+from rlx.onnx.violations import misread, violation
 from rlx.tracing.apply import graph as open_graph
 from rlx.tracing.trace import Trace
 from rlx.tracing.tracer import Tracer

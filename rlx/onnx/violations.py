@@ -51,14 +51,6 @@ def misread(proto: Any, error: Exception) -> str | None:
     return None
 
 
-_TOO_LARGE = ("too big", "Maximum allowed dimension", "maximum supported dimension", "too large")
-
-
-def is_too_large(error: Exception) -> bool:
-    """True if NumPy refuses to make an array of the size that was asked for."""
-    return isinstance(error, ValueError) and any(text in str(error) for text in _TOO_LARGE)
-
-
 def _wrong_attributes(proto: Any, opsets: Mapping[str, int]) -> str | None:
     """Check the numbers of inputs and outputs, and the kinds of attributes."""
     if any(a.type == onnx.AttributeProto.GRAPH or a.ref_attr_name for a in proto.attribute):

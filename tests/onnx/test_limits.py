@@ -72,6 +72,8 @@ def test_arrays_that_a_node_would_write_out_are_limited(made: Any, limit: str) -
         (of_constants("Split", {}, [4], num_outputs=10**10), "splits into"),
         (of_constants("STFT", {"s": 0, "w": None, "n": 16}, [1, 400, 1]), "step between frames"),
         (of_constants("DFT", {"n": 0}, [1, 4, 1]), "length of the transform"),
+        (of_constants("Expand", {"n": [[2], [3]]}, [4]), r"of shape \[2, 1\], not a vector"),
+        (of_constants("Reshape", {"n": [[2, 2], [1, 1]]}, [4]), "not a vector"),
     ],
 )
 def test_numbers_that_an_operator_does_not_take_are_the_fault_of_the_file(
@@ -204,6 +206,7 @@ def external(folder: Path, dims: tuple[int, ...] = (4,), **entries: Any) -> Path
         ({"location": "data", "offset": 52}, "ends at byte 68 of .*, which has 64"),
         ({"location": "data", "dims": (-1,)}, "negative extent"),
         ({"location": "data", "dims": (2**20, 2**20)}, "ends at byte"),
+        ({"location": "data", "dims": (0, 2**62)}, "cannot be read from 'data': array is too big"),
     ],
 )
 def test_external_data_is_a_file_of_the_folder_that_fits(
@@ -218,6 +221,13 @@ def test_external_data_is_a_file_of_the_folder_that_fits(
     os.mkfifo(folder / "pipe")
     with pytest.raises(FormatError, match=said):
         rlx.onnx.load(external(folder, **entries))
+
+
+def test_location_of_external_data_is_text(tmp_path: Path) -> None:
+    path = external(tmp_path, location="not text")
+    path.write_bytes(path.read_bytes().replace(b"not text", b"not\xff\xfe\x80xt"))
+    with pytest.raises(FormatError):
+        rlx.onnx.load(path)
 
 
 @pytest.mark.parametrize("offset", [0, 2, 48])

@@ -76,6 +76,15 @@ def test_shapes_that_depend_on_data_are_run_in_stages() -> None:
         np.testing.assert_allclose(y, np.exp(array[array > 0]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_result_that_no_machine_holds_is_refused(backend: str) -> None:
+    convolution = node("Conv", ["x", "w"], ["y"], pads=[0, 0, 2**40, 0])
+    weights = {"w": np.ones((1, 1, 2, 2), np.float32)}
+    made = model([convolution], {"x": (FLOAT, [1, 1, 4, 4])}, ["y"], weights)
+    with pytest.raises(UnsupportedError, match="this machine"):
+        InferenceSession(made, backend=backend).run(None, {"x": np.ones((1, 1, 4, 4), np.float32)})
+
+
 def picky() -> Any:
     """Return a model of which each branch fits one extent alone."""
     weights: dict[str, Array] = {f"w.{n}": np.full((n, 2), n, np.float32) for n in (2, 3)}

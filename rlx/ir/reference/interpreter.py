@@ -7,12 +7,13 @@ extents.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from rlx.errors import InputError, RlxError
+from rlx.errors import InputError, RlxError, UnsupportedError
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs
@@ -21,6 +22,7 @@ from rlx.ir.reference.registry import Array, apply_node, apply_op
 from rlx.ir.shape import Dim
 from rlx.ir.shape import evaluate as evaluate_extent
 from rlx.ir.types import TensorType
+from rlx.limits import is_too_large
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
@@ -47,7 +49,8 @@ def fold(node: Node, arrays: Sequence[Array]) -> tuple[Array, ...]:
 def _evaluate(graph: Graph, values: dict[Value, Array], binding: Mapping[str, int]) -> list[Array]:
     for node in graph.nodes:
         if node.results[0] not in values:
-            results = _apply(node, [values[operand] for operand in node.operands], binding)
+            with _memory_for(node):
+                results = _apply(node, [values[operand] for operand in node.operands], binding)
             values.update(zip(node.results, results, strict=True))
     return [values[output] for output in graph.outputs]
 
@@ -63,6 +66,25 @@ def _apply(node: Node, arrays: Sequence[Array], binding: Mapping[str, int]) -> t
         if error.source is None:
             raise error.located(node.title, node.source) from None
         raise
+
+
+@contextmanager
+def _memory_for(node: Node) -> Iterator[None]:
+    """Raise an UnsupportedError where NumPy cannot allocate what a node computes."""
+    try:
+        yield
+    except (MemoryError, ValueError) as error:
+        if isinstance(error, RlxError) or not (
+            isinstance(error, MemoryError) or is_too_large(error)
+        ):
+            raise
+        types = ", ".join(str(result.type) for result in node.results)
+        raise UnsupportedError(
+            f"{node.op.name}: its result {types} takes more memory than this machine gives: "
+            f"{error}",
+            source=node.source,
+            remedy="compute it in blocks of fewer elements",
+        ) from error
 
 
 def _bound_attrs(attrs: Attrs, binding: Mapping[str, int]) -> Attrs:

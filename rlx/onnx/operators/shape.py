@@ -38,8 +38,14 @@ def listable(count: int, what: str) -> int:
 
 
 def integers(values: Any) -> tuple[Any, ...]:
-    """Return a known vector as extents."""
-    return tuple(v if isinstance(v, Dim) else int(v) for v in np.atleast_1d(values))
+    """Return a known vector, or number, as extents; FormatError for an array of more axes."""
+    vector = np.atleast_1d(values)
+    if vector.ndim > 1:
+        raise FormatError(
+            f"extents are an array of shape {list(vector.shape)}, not a vector",
+            remedy="the model is malformed: export it again",
+        )
+    return tuple(v if isinstance(v, Dim) else int(v) for v in vector)
 
 
 @operator("Constant")
