@@ -17,6 +17,7 @@ import contextlib
 import importlib.util
 import os
 import platform
+import re
 import shlex
 import shutil
 import sys
@@ -192,6 +193,10 @@ def machine_of(target: str) -> Target:
     return named_target(_level_of(target))
 
 
+_TRIPLE = re.compile(r"[A-Za-z0-9_.-]+")
+"""Words of a triple: no separator of paths, for a compiler of that name is looked up and run."""
+
+
 def find_compiler(target: str, cc: str | None = None) -> Compiler:
     """Return the compiler for `target`, or raise ToolchainError."""
     level = _level_of(target)
@@ -256,7 +261,8 @@ def _level_of(target: str) -> str:
     if target in _TRIPLES:
         return _TRIPLES[target]
     architecture, dash, _ = target.partition("-")
-    if dash and target not in _CORES and target not in _LEVELS and architecture in _ARCHITECTURES:
+    is_triple = dash and architecture in _ARCHITECTURES and _TRIPLE.fullmatch(target)
+    if is_triple and target not in _CORES and target not in _LEVELS:
         return _ARCHITECTURES[architecture]
     named_target(target)
     return target

@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.options import PORTABLE_FLAGS, SMALL_FLAGS
 from rlx.errors import FormatError, InputError
 from rlx.runtime.aot import extra_flags, load_manifest
 from rlx.runtime.cross import find_compiler
+
+_FIELDS: Mapping[str, Any] = {
+    "name": str, "target": str, "threads": str | None, "flags": list, "libraries": list,
+}  # fmt: skip
 
 
 def rebuild_artifact(
@@ -22,12 +27,25 @@ def rebuild_artifact(
     """Compile the C in an artifact's directory; return its shared library, if any, and archive."""
     place = Path(directory)
     manifest = load_manifest(_manifest_path(place))
-    name, libraries = artifact_name(str(manifest["name"])), tuple(manifest["libraries"])
+    _require_texts(manifest)
+    name, libraries = artifact_name(manifest["name"]), tuple(manifest["libraries"])
     flags = tuple(manifest["flags"])
     _require_own_words(flags, libraries)
     extra = extra_flags(manifest["threads"], libraries)
     compiler = find_compiler(manifest["target"], cc)
     return compiler.build(place, name, extra, libraries, usual=flags)
+
+
+def _require_texts(manifest: Mapping[str, Any]) -> None:
+    """Raise a FormatError for a field that is not what `rlx.aot` writes: text, or a list of it."""
+    for key, kind in _FIELDS.items():
+        found = manifest.get(key)
+        texts = found if isinstance(found, list) else [found or ""]
+        if not isinstance(found, kind) or not all(isinstance(text, str) for text in texts):
+            raise FormatError(
+                f"the manifest is damaged: its {key} is {str(found)[:200]}",
+                remedy="copy it again, or export the program again",
+            )
 
 
 def _require_own_words(flags: Sequence[str], libraries: Sequence[str]) -> None:

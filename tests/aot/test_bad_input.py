@@ -13,6 +13,7 @@ from rlx.errors import FormatError, InputError, ToolchainError, UnsupportedError
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim
 from rlx.runtime.aot import aot, load_manifest, load_weights, write_weights
+from rlx.runtime.rebuild import rebuild_artifact
 from tests.aot.building import Loaded, aligned, file_block, needs_compiler
 from tests.aot.programs import lookup, mlp, params_of
 
@@ -22,6 +23,7 @@ STATUS = {
     "CORRUPT_WEIGHTS": 20,
 }  # fmt: skip
 EXTENT_OUT_OF_RANGE = 4
+NO_TEXTS: tuple[object, ...] = (None, 3, {}, [["-O2"]])
 
 
 # Python
@@ -58,6 +60,39 @@ def test_name_of_a_graph_is_spelled_as_an_identifier(
     tmp_path: Path, name: str, spelled: str
 ) -> None:
     assert aot(mlp(name), tmp_path, emit_only=True).name == spelled
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "said"),
+    [
+        ({"flags": ["-fplugin=./evil.so"]}, FormatError, "passes '-fplugin=./evil.so'"),
+        ({"libraries": ["-Wl,--version"]}, FormatError, "passes '-Wl,--version'"),
+        ({"target": "x86_64-./evil"}, UnsupportedError, "unknown target 'x86_64-./evil'"),
+        ({"target": "aarch64-/../../tmp/evil"}, UnsupportedError, "unknown target"),
+        ({"target": "x86_64-linux gnu"}, UnsupportedError, "unknown target"),
+        ({"name": "../x"}, UnsupportedError, "cannot be called"),
+        *(({key: wrong}, FormatError, f"damaged: its {key} is")
+          for key in ("name", "target", "flags", "libraries") for wrong in NO_TEXTS),
+        ({"threads": 3}, FormatError, "damaged: its threads is 3"),
+    ],
+)  # fmt: skip
+def test_rebuild_believes_no_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object],
+    kind: type[Exception], said: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("rlx.runtime.cross.Compiler.build", lambda *_, **__: pytest.fail("built"))
+    artifact = aot(mlp(), tmp_path, emit_only=True)
+    manifest = json.loads(artifact.manifest_path.read_text())
+    artifact.manifest_path.write_text(json.dumps(manifest | changes))
+    with pytest.raises(kind, match=said):
+        rebuild_artifact(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' + "1" * 5000 + "}", "", "[]", "NaN"])
+def test_manifest_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "m.json").write_text(text)
+    with pytest.raises(FormatError, match="manifest"):
+        load_manifest(tmp_path / "m.json")
 
 
 def test_unbounded_extent_is_refused(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def parse_manifest(text: str) -> dict[str, Any]:
     """Return the manifest in `text`, or raise FormatError."""
     try:
         manifest = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(
             f"the manifest is not JSON: {error}", remedy="give the .json file that rlx.aot wrote"
         ) from error
