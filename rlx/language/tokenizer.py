@@ -5,7 +5,6 @@ Needs the packages `tokenizers` and, for chat templates, `jinja2` (`pip install 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.gguf import GgufFile
+from rlx.language.chat_template import prompt
 
 _NORMAL, _CONTROL, _USER_DEFINED = 1, 3, 4
 """Types of tokens in files."""
@@ -88,39 +88,13 @@ class TextTokenizer:
             raise UnsupportedError(
                 "the file has no chat template", remedy="encode a prompt of your own"
             )
-        from jinja2 import TemplateError
-
-        try:
-            text = _compiled_template(self.template).render(
-                messages=list(messages),
-                add_generation_prompt=True,
-                bos_token=self._name("bos"),
-                eos_token=self._name("eos"),
-            )
-        except TemplateError as error:
-            raise FormatError(
-                f"key 'tokenizer.chat_template' is no template for these messages: {error}",
-                remedy="encode a prompt of your own, or change the messages",
-            ) from error
+        names = {"bos_token": self._name("bos"), "eos_token": self._name("eos")}
+        text = prompt(self.template, messages, **names)
         return self.encode(text)
 
     def _name(self, which: str) -> str:
         number = self.special[which]
         return "" if number is None else self.tokens[number]
-
-
-@functools.lru_cache(maxsize=8)
-def _compiled_template(template: str) -> Any:
-    """Compile a template where it can reach nothing but what it is given."""
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-
-    def refuse(message: str) -> None:
-        raise UnsupportedError(f"the chat template refuses: {message}", remedy="change messages")
-
-    environment.globals["raise_exception"] = refuse
-    return environment.from_string(template)
 
 
 def _special_token(file: GgufFile, name: str, count: int) -> int | None:
