@@ -254,6 +254,40 @@ def test_an_archive_is_charged_what_it_decompresses_to(tmp_path: Path) -> None:
         read_arrays(path)
 
 
+def archive(method: int, *, flags: int = 0, content: bytes = npy("(4,)", bytes(16))) -> bytes:
+    """Return an archive with one array, its flags and its compressed bytes changed."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as made:
+        made.writestr("a.npy", content * 40)
+    data = bytearray(buffer.getvalue())
+    directory = data.index(b"PK\1\2")
+    for place in (6, directory + 8):
+        data[place] |= flags
+    if not flags:
+        data[60:80] = bytes(range(200, 220))
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"PK\3\4",
+        archive(zipfile.ZIP_STORED),
+        archive(zipfile.ZIP_DEFLATED),
+        archive(zipfile.ZIP_BZIP2),
+        archive(zipfile.ZIP_LZMA),
+        archive(zipfile.ZIP_DEFLATED, flags=1),
+        archive(zipfile.ZIP_DEFLATED, flags=1 << 6),
+    ],
+    ids=["head", "stored", "deflated", "bzip2", "lzma", "encrypted", "strongly encrypted"],
+)
+def test_archives_that_cannot_be_unpacked_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "w.npz"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match="not an array file"):
+        read_arrays(path)
+
+
 def test_arrays_keep_their_order_and_dtype(tmp_path: Path) -> None:
     arrays = {"f": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "e": np.zeros((0, 3), np.int8)}
     np.savez(tmp_path / "w.npz", **arrays)  # type: ignore[arg-type]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -49,9 +51,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
     with loading(None, str(path)) as budget, open_file(path) as file:
         try:
             return _archive(file, budget) if path.suffix == ".npz" else {"": _array(file, budget)}
-        except FormatError:
+        except (FormatError, RecursionError):
             raise
-        except (*_UNREADABLE, OSError, zipfile.BadZipFile, zlib.error) as error:
+        except _UNREADABLE as error:
             raise FormatError(
                 f"{path}: not an array file: {error}",
                 remedy="write it again, for instance with numpy.save",
@@ -60,6 +62,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 _UNREADABLE = (
     ValueError, TypeError, EOFError, LookupError, SyntaxError, NotImplementedError, TokenError,
+    RuntimeError, OSError, struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 """What NumPy and zipfile raise for files that are not what they claim to be."""
 

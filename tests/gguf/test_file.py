@@ -238,6 +238,11 @@ def test_a_tensor_lies_in_its_file(tmp_path: Path) -> None:
     damaged(tmp_path, huge, "tensor 'w' ends at")
 
 
+def test_extents_are_those_of_an_array(tmp_path: Path) -> None:
+    empty = gguf_file({}, {"w": Tensor((0, 2**62), 0, b"")})
+    damaged(tmp_path, empty, "tensor 'w': it claims extents .*, which no array can have")
+
+
 def test_rows_are_whole_blocks(tmp_path: Path) -> None:
     damaged(tmp_path, gguf_file({}, {"w": Tensor((33,), 8, bytes(34))}), "no whole blocks of 32")
 
