@@ -5,7 +5,8 @@
 
 Trains the digits MLP for a few seconds, then answers POST /classify: a JSON list of images of 64
 numbers in 0..16 in, a JSON list of digits out. A request that finds all arenas busy for a second
-is answered 503, one that is no list of images 400.
+is answered 503, one that is no list of images 400, one that is longer than any such list 413. A
+client that sends nothing for ten seconds is disconnected.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from examples.digits import load_data, mlp, train
 
 IMAGES_AT_MOST = 64
 SECONDS_TO_WAIT = 1.0
+SECONDS_TO_READ = 10.0
+BYTES_AT_MOST = IMAGES_AT_MOST * 64 * 32
 
 
 def make_session(params: dict[str, Any], arenas: int | None) -> rlx.Session:
@@ -40,10 +43,22 @@ def make_session(params: dict[str, Any], arenas: int | None) -> rlx.Session:
 
 def images_of(body: bytes) -> NDArray[np.float32]:
     """Return the images of a request; ValueError says what is wrong with it."""
-    images = np.asarray(json.loads(body), np.float32)
+    try:
+        images = np.asarray(json.loads(body), np.float32)
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a list of images: {error}") from error
     if images.ndim != 2 or images.shape[1] != 64 or not 1 <= len(images) <= IMAGES_AT_MOST:
         raise ValueError(f"expected 1 to {IMAGES_AT_MOST} images of 64 numbers: {images.shape}")
+    if not np.all((images >= 0) & (images <= 16)):  # false for NaN, too
+        raise ValueError("expected numbers from 0 to 16")
     return images
+
+
+def body_bytes(header: str | None) -> int:
+    """Return the length of a body from its header; ValueError for what is no length."""
+    if header is None or not (header.isascii() and header.isdecimal() and len(header) < 20):
+        raise ValueError(f"Content-Length is {header!r}")
+    return int(header)
 
 
 class Server(ThreadingHTTPServer):
@@ -56,15 +71,22 @@ def make_server(session: rlx.Session, port: int = 0) -> Server:
     """Return a server on the loopback address; port 0 takes any that is free."""
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = SECONDS_TO_READ
+
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if self.path != "/classify":
+                return self.answer(404, {"error": "POST to /classify"})
             try:
-                (digits,) = session.run({"images": images_of(body)}, timeout=SECONDS_TO_WAIT)
-                self.answer(200, digits.tolist())
+                size = body_bytes(self.headers.get("Content-Length"))
+                if size > BYTES_AT_MOST:
+                    return self.answer(413, {"error": f"at most {BYTES_AT_MOST} bytes"})
+                images = images_of(self.rfile.read(size))
+                (digits,) = session.run({"images": images}, timeout=SECONDS_TO_WAIT)
             except rlx.BusyError as error:
-                self.answer(503, {"error": error.message})
-            except (ValueError, TypeError) as error:
-                self.answer(400, {"error": str(error)})
+                return self.answer(503, {"error": error.message})
+            except ValueError as error:
+                return self.answer(400, {"error": str(error)})
+            return self.answer(200, digits.tolist())
 
         def answer(self, status: int, content: object) -> None:
             text = json.dumps(content).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +79,47 @@ def test_what_is_no_list_of_images_is_refused(port: int, content: object) -> Non
     status, answer = ask(port, content)
     assert status == 400
     assert answer["error"]
+
+
+def ask_raw(port: int, head: str, body: bytes = b"", path: str = "/classify") -> tuple[int, str]:
+    """Send a request as it is; return the status and the error of the answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n\r\n".encode() + body)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return response.status, str(json.loads(response.read())["error"])
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "1_0", "", "\uff19", "9" * 30])
+def test_length_that_is_none_is_refused(port: int, length: str) -> None:
+    status, error = ask_raw(port, f"Content-Length: {length}")
+    assert status == 400
+    assert "Content-Length" in error
+
+
+def test_request_without_a_length_is_refused(port: int) -> None:
+    assert ask_raw(port, "Host: x")[0] == 400
+
+
+def test_long_request_is_refused_without_reading_it(port: int) -> None:
+    assert ask_raw(port, f"Content-Length: {2**62}")[0] == 413
+
+
+def test_other_paths_are_not_found(port: int) -> None:
+    assert ask_raw(port, "Content-Length: 0", path="/../etc/passwd")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b"NaN", b"[" + b"NaN," * 3 + b"1]", b"", b"\xff", b"null", b'"' * 3,
+     b"[[" + b"NaN," * 63 + b"0]]", b"[[" + b"null," * 63 + b"0]]", b"[[" + b"1e400," * 63 + b"0]]",
+     b"[[" + b"1" * 400 + b",0" * 63 + b"]]", b"[[" + b"1" * 5000 + b"]]",
+     b"[[" + b"17," * 63 + b"0]]", b"[[" + b"-1," * 63 + b"0]]", b"[[{}]]", b"[[1],[1,2]]"],
+)  # fmt: skip
+def test_body_that_is_no_list_of_images_is_refused(port: int, body: bytes) -> None:
+    status, error = ask_raw(port, f"Content-Length: {len(body)}", body)
+    assert status == 400
+    assert error
 
 
 def test_a_busy_server_says_so(port: int, session: rlx.Session) -> None:
