@@ -9,12 +9,15 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 import rlx
 from rlx.errors import Source
@@ -23,7 +26,7 @@ from rlx.ir.shape import Dim
 from rlx.runtime.aot import Artifact
 from tests.aot.building import STRICT, needs_compiler, require, run
 from tests.c_lexer import Token, string_content, tokens
-from tests.hostile_names import TEXTS, WORDS
+from tests.hostile_names import TEXTS, WORDS, drawn_names
 
 Naming = Callable[[], str]
 
@@ -140,9 +143,9 @@ def test_artifact_has_the_tokens_of_one_with_innocent_names(
 ) -> None:
     options = {"name": "model", "output_names": ["first", "second", "third"], **MODES[mode]}
     plain = export(tmp_path / "plain", program(innocent().__next__), **options)
-    given = naming()
-    graph = program(given.__next__, "int")
-    options["output_names"] = [next(given) for _ in range(3)]
+    chosen = naming()
+    graph = program(chosen.__next__, "int")
+    options["output_names"] = [next(chosen) for _ in range(3)]
     artifact = export(tmp_path / "hostile", graph, **options)
     check_same_tokens(plain, artifact)
     leaves = [str(leaf.node.name) for leaf in (*graph.inputs, *graph.params)]
@@ -203,11 +206,30 @@ def test_function_with_hostile_keys_exports(tmp_path: Path) -> None:
     def function(params: dict[str, Any], x: Any) -> dict[str, Any]:
         return {key: value + x for key, value in params.items()}
 
-    given = {key: np.ones(2, "f4") for key in keys}
-    artifact = rlx.aot(rlx.jit(function), tmp_path, example_inputs=(given, np.ones(2, "f4")),
+    params = {key: np.ones(2, "f4") for key in keys}
+    artifact = rlx.aot(rlx.jit(function), tmp_path, example_inputs=(params, np.ones(2, "f4")),
                        param_argnums=(0,), weights="embed", emit_only=True)  # fmt: skip
     compile_all(artifact)
     assert not list(tmp_path.rglob("ran"))
+
+
+@needs_compiler
+@pytest.mark.slow
+@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@given(st.lists(drawn_names.filter(str.strip), min_size=60, max_size=80, unique=True))
+def test_drawn_names_are_text(names: list[str]) -> None:
+    """Many names for one artifact: compilers are slow."""
+    place = Path(tempfile.mkdtemp(dir=Path.cwd()))
+    plain = export(place / "plain", program(innocent().__next__), name="model")
+    chosen = itertools.chain(names, (f"{names[0]}{i}" for i in itertools.count()))
+    artifact = export(place / "drawn", program(chosen.__next__, "int"), name="model")
+    check_same_tokens(plain, artifact)
+    g = Graph("model")
+    g.set_outputs([g.exp(g.concat(*(g.input(name, (2,)) for name in names), axis=0))])
+    wide = rlx.aot(g, place / "wide", emit_only=True)
+    assert set(names_in_c(wide)) >= {n.encode("utf-8", "backslashreplace").decode() for n in names}
+    compile_all(wide)
+    assert not list(place.rglob("ran"))
 
 
 def test_object_and_its_c_have_the_tokens_of_innocent_names(tmp_path: Path) -> None:
