@@ -16,10 +16,13 @@ def dump_directory() -> Path | None:
 
 
 def write_stage(directory: Path, name: str, text: str) -> None:
-    """Write one stage; where that fails go on without, and say so once."""
+    """Write one stage; where that fails go on without, and say so once.
+
+    Halves of surrogate pairs, which names may have, are written as escapes.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text, encoding="utf-8")
+        (directory / name).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         if directory not in _warned:
             _warned.add(directory)
