@@ -11,10 +11,12 @@ import pytest
 
 from rlx.errors import Source
 from rlx.ir.graph import Graph
+from rlx.report.assembly import assembly_of
 from rlx.report.data import report_data
 from rlx.report.page import render_page
 from rlx.report.stages import Stages
 from rlx.target import named_target
+from tests.aot.building import needs_compiler
 from tests.hostile_names import TEXTS, WORDS
 
 Tag = tuple[str, tuple[tuple[str, str | None], ...]]
@@ -79,3 +81,12 @@ def test_hostile_name_is_text_of_the_page() -> None:
     evil = "</title><script>alert(1)</script>"
     counter = itertools.chain([evil], (f"n{i}" for i in itertools.count()))
     assert evil in "".join(Elements(page(counter.__next__)).text)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["rlx_info", "../../x", "-o/tmp/evil", "long" * 100])
+def test_files_of_a_compiler_have_names_of_ours(name: str) -> None:
+    g = Graph(name)
+    g.set_outputs([g.exp(g.input("x", (2,)))])
+    stages = Stages.of(g, named_target("x86-64-v3"), None)
+    assert "ret" in assembly_of(stages.program, g, named_target("x86-64-v3"), "x86-64-v3")
