@@ -76,7 +76,7 @@ def _raw(x: Floats) -> Bytes:
 
 
 def _united(fields: Bytes, axis: int) -> Bytes:
-    """Lay fields of bits that do not meet in one byte."""
+    """Combine disjoint bit fields in one byte."""
     result: Bytes = np.bitwise_or.reduce(fields, axis=axis)
     return result
 

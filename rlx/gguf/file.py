@@ -2,7 +2,7 @@
 
     file = rlx.gguf.read("model.gguf")
     file.metadata["general.architecture"]
-    file.tensor_bytes("token_embd.weight")     # as it lies in the file, mapped into memory
+    file.tensor_bytes("token_embd.weight")     # as stored in the file, mapped into memory
     file.dequant_f32("token_embd.weight")      # decoded
 
 Nothing is believed before it is checked: a damaged file is a FormatError that names the key or
@@ -59,7 +59,7 @@ class GgufFile:
     metadata: Mapping[str, MetadataValue]
     tensors: Mapping[str, TensorInfo]
     _parts: Mapping[str, _Part]
-    """Which part a tensor lies in."""
+    """The part of the file with a tensor."""
 
     @property
     def head(self) -> tuple[NDArray[np.uint8], str]:
@@ -201,7 +201,7 @@ def _open(path: Path) -> _Part:
 
 
 def _check_place(path: str, info: TensorInfo, room: int) -> None:
-    """Demand that a tensor lies in its file; one of unknown type is checked when it is read."""
+    """Demand that a tensor is in its file; one of unknown type is checked when it is read."""
     kind = ELEMENT_TYPES.get(info.type)
     if kind is None:
         return
@@ -222,7 +222,7 @@ def _check_place(path: str, info: TensorInfo, room: int) -> None:
 
 
 def _other_parts(first: _Part) -> list[Path]:
-    """Return where the other parts of a split file lie."""
+    """Return the paths of the other parts of a split file."""
     count = first.header.metadata.get(_SPLIT_COUNT, 1)
     if not isinstance(count, int) or not 0 <= count <= _MOST_PARTS:
         raise FormatError(

@@ -45,7 +45,7 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before the data."""
+    """What precedes the data."""
 
     version: int
     order: str

@@ -11,7 +11,6 @@ import numpy as np
 
 import rlx.lax as lax
 import rlx.numpy as rnp
-from rlx.jaxpr.error_checks import branch_without_errors
 from rlx.jaxpr.internals import ClosedJaxpr, JaxprEqn, closed_over
 from rlx.jaxpr.interpret import rule, run
 from rlx.tracing.trace import TracedArray, element_type, shape_of
@@ -129,9 +128,6 @@ def _while_any(
 @rule("cond", takes_keys=True)
 def cond(equation: JaxprEqn, index: Any, *operands: Any) -> Any:
     bodies = equation.params["branches"]
-    safe = branch_without_errors(bodies, index, operands)
-    if safe is not None:
-        return run(safe, operands)
     if not isinstance(index, TracedArray):
         return run(bodies[int(np.clip(int(index), 0, len(bodies) - 1))], operands)
     functions = [_function(body) for body in bodies]

@@ -1,6 +1,6 @@
 """Values and bindings of ONNX Runtime's interface: `OrtValue` and `IOBinding`.
 
-Arrays lie in the memory of the processor, so a value is an array, and a binding a list of names.
+Arrays are in the memory of the processor, so a value is an array, and a binding a list of names.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class OrtValue:
 class IOBinding:
     """Inputs and outputs by name, for `InferenceSession.run_with_iobinding`.
 
-    Inputs are read where they lie. An output that is bound to memory is copied there after the
+    Inputs are read in place. An output that is bound to memory is copied there after the
     run; others are new arrays.
     """
 

@@ -90,7 +90,7 @@ def _is_negative(writer: Any, node: Node, x: str) -> str:
 
 @export_rule("atan2")
 def atan2(writer: Any, node: Node, a: str, b: str) -> str:
-    """The angle of the quotient, moved by pi where `b` is negative; zeros and infinities meet as
+    """The angle of the quotient, moved by pi where `b` is negative; zeros and infinities combine as
     ones do."""
     if node.result.dtype is DType.BF16:
         raise NoRuleError(

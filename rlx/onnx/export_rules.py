@@ -117,7 +117,7 @@ def log1p(writer: Any, node: Node, x: str) -> str:
 
 @export_rule("expm1")
 def expm1(writer: Any, node: Node, x: str) -> str:
-    """`(u - 1) x / log(u)` of `u = exp(x)`, but where u is 1, infinite, or nothing beside 1."""
+    """`(u - 1) x / log(u)` of `u = exp(x)`, but where u is 1, infinite, or negligible next to 1."""
     one = _number(writer, node, 1)
     u = writer.emit("Exp", [x])
     less = writer.emit("Sub", [u, one])

@@ -1,4 +1,4 @@
-"""Tensors that are stored in files beside the model: mapped, and never outside of its folder."""
+"""Tensors that are stored in files next to the model: mapped, and never outside of its folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlx.onnx.types import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
-_DAMAGED = "put the complete data file beside the model"
+_DAMAGED = "put the complete data file next to the model"
 
 
 def external_array(tensor: Any, folder: Path | None, title: str) -> Array:
@@ -34,7 +34,7 @@ def external_array(tensor: Any, folder: Path | None, title: str) -> Array:
     location = entries.get("location", "")
     if folder is None:
         raise InputError(
-            f"{what} lies in {location!r}, beside an unknown file",
+            f"{what} is in {location!r}, next to an unknown file",
             remedy="load the model by its path",
         )
     path = _inside(folder, location, what)
@@ -105,6 +105,6 @@ def _inside(folder: Path, location: str, what: str) -> Path:
     if not location or not path.is_relative_to(root):
         raise FormatError(
             f"{what} names data outside of the model's folder: {location[:200]!r}",
-            remedy="a model that reads other files is not to be trusted; put its data beside it",
+            remedy="a model that reads other files is not to be trusted; put its data next to it",
         )
     return path

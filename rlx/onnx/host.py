@@ -100,7 +100,7 @@ def _dequantize(
 
 
 def _against(x: Array, parameter: Array, axis: int, block_size: int) -> Array:
-    """Return a scale or zero point, for all, a channel or a block, in the shape to meet `x`."""
+    """Return a scale or zero point (of all, a channel or a block) that broadcasts to `x`."""
     if parameter.size == 1:
         return parameter.reshape(())
     if parameter.ndim == 1 and not block_size:

@@ -167,7 +167,7 @@ def _misplaced(values: Array, indices: Array, shape: tuple[int, ...]) -> str | N
         return f"{len(values)} values have indices of shape {indices.shape}"
     bounds = np.asarray(math.prod(shape) if indices.ndim == 1 else shape)
     if np.any(indices < 0) or np.any(indices >= bounds):
-        return "an index lies outside"
+        return "an index is out of range"
     return None
 
 

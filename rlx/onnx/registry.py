@@ -46,7 +46,7 @@ class Operator:
     on_host: bool = False
     """It computes on known arrays, in NumPy, and is never compiled."""
     sums_products: bool = False
-    """Its weights meet other numbers in sums of products only, and are read without subnormals."""
+    """Its weights are operands of sums of products only, and are read without subnormals."""
 
 
 OPERATORS: dict[tuple[str, str], list[Operator]] = {}

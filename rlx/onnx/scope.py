@@ -24,7 +24,7 @@ class Scope:
     values: MutableMapping[str, Any]
     opsets: Mapping[str, int]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """What attributes of a function stand for, as protos by name."""
+    """Values of a function's attributes, as protos by name."""
 
     def inner(self) -> Scope:
         """Return the scope of a sub-graph, which sees this one."""

@@ -222,7 +222,7 @@ class InferenceSession:
                 results, message = self.run(output_names, input_feed, run_options), ""
             except RlxError as error:
                 results, message = [], str(error)
-            except BaseException as error:  # a thread has nobody else to tell
+            except BaseException as error:  # a thread has no caller to raise to
                 results, message = [], f"{type(error).__name__}: {error}"
             callback(results, user_data, message)
 

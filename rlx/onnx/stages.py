@@ -133,7 +133,7 @@ def _entered(
     inputs: list[tuple[str, int]],
     shape: Shape | None,
 ) -> Any:
-    """Return what stands for a value: itself if it is known, else inputs of the graph."""
+    """Return the substitute of a value: itself if it is known, else inputs of the graph."""
     leaves, tree = tree_flatten(value)
     if is_known_here or not is_supported(leaves):
         return value

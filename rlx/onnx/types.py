@@ -1,4 +1,4 @@
-"""Element types of the standard, by the numbers that stand in files."""
+"""Element types of the standard, by their numbers in files."""
 
 from __future__ import annotations
 

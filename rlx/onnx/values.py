@@ -1,4 +1,4 @@
-"""What stands for a value of a model while it is imported.
+"""Values of a model while it is imported.
 
 array          a NumPy array: known, folded with what is computed from it
 traced array   known at run time only

@@ -6,7 +6,7 @@ An image is made from a program, or read from a file that an earlier process lef
     {"name": "mlp", "arena_bytes": 4096, ...}
     <the constants that passes made>
 
-Constants that stand in the source graph as they are needed are told by their number among its
+Constants that are in the source graph as they are needed are given by their number among its
 constants: weights in a graph are not stored a second time. Where the source graph will not be at
 hand, all are stored.
 """
@@ -67,9 +67,9 @@ class Image:
     passing: tuple[str, ...] = ()
     """Large params that `setup` alone reads."""
     setup_takes_places: bool = False
-    """True if there is an entry of `setup` that is told where these lie."""
+    """True if there is an entry of `setup` that takes their addresses."""
     resident_bytes: int = 0
-    """Behind these lie inputs, outputs and temporaries; 0 where that is not known."""
+    """Inputs, outputs and temporaries follow these; 0 where that is not known."""
     residents: str | None = None
     """Digest of what stays in the arena from call to call, and where; None where ops of the user's
     own make it (`graph_digest`)."""

@@ -1,7 +1,7 @@
 """What an executable was compiled from, as far as its calls need it.
 
 A graph of a thousand nodes takes a while to build, and a program from the cache runs without it.
-So whoever can tell by a name what a graph will be says how it is built, and it is built only where
+So a graph whose name determines it is given by its builder, and it is built only where
 no program of that name is kept, or where somebody looks at it:
 
     NamedGraph("step of 3f9a...", lambda: decoder_graph(...))
@@ -22,7 +22,7 @@ from rlx.runtime.signature import Argument, Signature
 
 @dataclass(frozen=True, slots=True)
 class NamedGraph:
-    """A graph that can be built; equal names stand for equal graphs."""
+    """A graph that can be built; equal names mean equal graphs."""
 
     name: str
     """A digest of all that the graph depends on, but for the code of this package."""

@@ -1,4 +1,4 @@
-"""I/O binding: executables that read large inputs where they lie, and write large results there.
+"""I/O binding: executables that read large inputs in place, and write large results there.
 
 See `codegen.io_binding`. A large input is read in place if it is contiguous, else copied as
 usual. A large result is an array over memory of its own. What an output replaces in place stays
@@ -64,7 +64,7 @@ class IoBindingExecutable(Executable):
         return super().address
 
     def _over_code(self, code: CModule) -> Executable:
-        """Without `run_at`, as `rlx inspect` prints C, inputs and outputs lie in the arena."""
+        """Without `run_at`, as `rlx inspect` prints C, inputs and outputs are in the arena."""
         if code.library.find(self._entry(self._run_entry())) is not None:
             return super()._over_code(code)
         return Executable(
@@ -123,7 +123,7 @@ class IoBindingExecutable(Executable):
     def _place_buffers(
         self, out: Sequence[Array | None], arrays: Sequence[Array]
     ) -> dict[int, Array]:
-        """Return the caller's buffers that large results can be written to where they lie."""
+        """Return the caller's buffers that large results can be written to directly."""
         placed: dict[int, Array] = {}
         for output, (_, result) in self._results.items():
             buffer = out[output] if out else None

@@ -1,6 +1,6 @@
 """Model files of other programs, by their suffix.
 
-Their readers lie above this layer: they are imported when a file of the kind is met.
+Their readers are above this layer: they are imported when a file of the kind is read.
 """
 
 from __future__ import annotations

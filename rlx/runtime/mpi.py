@@ -1,6 +1,6 @@
 """The MPI library of this environment: what compiles and links against it.
 
-`mpicc` tells: the one beside this Python (a wheel's), or on the PATH; `RLX_MPICC` names another.
+`mpicc` says: the one next to this Python (a wheel's), or on the PATH; `RLX_MPICC` names another.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def mpi_flags() -> tuple[str, ...]:
 
 def find_mpicc() -> str:
     """Return the command that compiles MPI programs, or raise ToolchainError."""
-    beside = Path(sys.executable).with_name("mpicc")
-    found = os.environ.get("RLX_MPICC") or (str(beside) if beside.exists() else None)
+    neighbor = Path(sys.executable).with_name("mpicc")
+    found = os.environ.get("RLX_MPICC") or (str(neighbor) if neighbor.exists() else None)
     command = found or shutil.which("mpicc")
     if command is None:
         raise ToolchainError(

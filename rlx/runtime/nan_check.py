@@ -4,7 +4,7 @@
 
 Thunks run one at a time, and what each wrote is looked at before the next: slow, and exact
 about the place. Inside a fused kernel the ops are replayed by the reference interpreter to
-find the one to blame. Infinities that were there before (masks) blame nobody.
+find the one to blame. Infinities that were there before (masks) are not blamed.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _require_own_words(flags: Sequence[str], libraries: Sequence[str]) -> None:
 
 
 def _manifest_path(directory: Path) -> Path:
-    """Return the one manifest of a directory: the .json file beside a .c of its name."""
+    """Return the one manifest of a directory: the .json file next to a .c of its name."""
     if not directory.is_dir():
         raise InputError(
             f"there is no directory {directory}",

@@ -27,7 +27,7 @@ def passing_params(plan: MemoryPlan) -> tuple[str, ...]:
 
 
 def residents_digest(plan: MemoryPlan) -> str | None:
-    """Return a digest of what the residents are, how `setup` makes them, and where they lie."""
+    """Return a digest of what the residents are, how `setup` makes them, and their offsets."""
     places = {value: slot for value, slot in plan.slots.items() if slot.resident}
     apart = _apart(plan.graph, [value for value, slot in places.items() if slot.root is None])
     digest = graph_digest(apart)

@@ -1,10 +1,10 @@
 """Persistent buffers of an arena: params, state, and what `setup` makes of them.
 
-Programs whose residents lie alike may share them: the step of a decoder and its program for
+Programs with equal layouts of residents may share them: the step of a decoder and its program for
 prompts have the same weights, keys and values. Their runs take turns.
 
 A param that `setup` alone reads is needed for as long as `setup` takes. If it was given as an
-array that nobody can write, such as a file mapped into memory, the array is kept instead: `setup`
+array that is read-only, such as a file mapped into memory, the array is kept instead: `setup`
 reads it there if the program has an entry for that (`codegen.setup_at`). Otherwise it is copied,
 and the param's pages go back to the system. So do the file's, and those of what `setup` made on
 its way. State that is zeros at first takes memory as it is written.
@@ -25,7 +25,7 @@ from rlx.runtime.arena import Arena, discard_pages, fill_slowly
 from rlx.runtime.signature import Array
 
 Setup: TypeAlias = Callable[[Mapping[str, Array]], int]
-"""Runs `setup` and returns its status, given the params that lie elsewhere than in the arena."""
+"""Runs `setup` and returns its status, given the params that are not in the arena."""
 
 _LARGE = 1 << 20
 """Bytes of temporaries from which they are given back: a run may need fewer than `setup`."""
@@ -48,7 +48,7 @@ class Residents:
     needs_setup: bool = True
     lock: Any = field(default_factory=call_lock)
     views: dict[str, Array] = field(default_factory=dict)
-    """Where the params lie."""
+    """Addresses of the params."""
     unset: set[str] = field(default_factory=set)
     _kept: dict[str, Array] = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ class Residents:
         return status
 
     def _give_back_temporaries(self) -> None:
-        """Discard what the first `setup` left behind the residents: inputs are written after it.
+        """Discard what the first `setup` left after the residents: inputs are written after it.
 
         Who sets params often wants the pages again.
         """

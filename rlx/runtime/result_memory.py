@@ -1,7 +1,7 @@
 """Memory of results that are not copied out of the arena.
 
 Fresh memory costs a page fault for every 4 KiB, more than most kernels take to fill it. So what
-a result lay in is used again as soon as nobody holds the array, or a view of it. What is kept for
+a result was in is reused as soon as the array and its views are released. What is kept for
 that is bounded, over all executables together; what was used longest ago is given back first.
 """
 
@@ -192,7 +192,7 @@ def donated_copy(array: Array, cls: type[Array] = ndarray) -> Array:
 
 
 def may_overwrite(array: Array, cls: type[Array] = ndarray) -> bool:
-    """True for what `donated_copy` returned and nobody holds a view of; not for views of it."""
+    """True for what `donated_copy` returned and has no live view; not for views of it."""
     flags = array.flags
     base = array.base
     ours = type(array) is cls and type(base) is ndarray and type(base.base) is DonatedMemory
@@ -214,7 +214,7 @@ def overlaps(array: Array, others: Sequence[Array]) -> bool:
 
 
 def address_of(array: Array) -> int:
-    """Return where the first element lies."""
+    """Return the address of the first element."""
     address: int = array.__array_interface__["data"][0]
     return address
 

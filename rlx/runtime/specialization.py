@@ -1,4 +1,4 @@
-"""Specializations: where inputs and outputs lie in an arena, at each binding of the extents."""
+"""Specializations: offsets of inputs and outputs in an arena, at each binding of the extents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ArenaViews:
         self._known: dict[tuple[int, ...], Specialization] = {}
 
     def leaf(self, argument: Argument, binding: Mapping[str, int] | None = None) -> Array:
-        """Return where a leaf lies; a leaf that no pass kept gets memory of its own."""
+        """Return the offset of a leaf; a leaf that no pass kept gets memory of its own."""
         type = argument.type
         shape = concrete(type.shape, binding or {})
         offset = self._image.leaves.get(argument.name)

@@ -118,7 +118,7 @@ def test_the_verifier_names_what_is_wrong(program: Program) -> None:
         broken = replace(schedule, thunks=(thunk, *schedule.thunks[1:]))
         assert any(words in fault for fault in schedule_faults(broken)), words
     assert any(
-        "behind" in fault
+        "comes after" in fault
         for fault in schedule_faults(replace(schedule, thunks=schedule.thunks[::-1]))
     )
     assert schedule_faults(schedule) == []

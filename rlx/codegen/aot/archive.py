@@ -2,9 +2,9 @@
 
     archive_bytes({"mlp.o": code}, {"mlp_run_phase": "mlp.o"})
 
-An archive is a magic line and members, each behind a header of 60 characters and at an even
+An archive is a magic line and members, each after a header of 60 characters and at an even
 offset. The first member is the index: the number of symbols, the offset of each one's member,
-both as big-endian u32, and the symbols' names. Names of members over 15 characters lie in a
+both as big-endian u32, and the symbols' names. Names of members over 15 characters are in a
 member of their own. No dates or owners: equal objects give equal archives.
 """
 

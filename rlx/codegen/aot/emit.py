@@ -142,6 +142,6 @@ def _api_text(
 
 
 def _source_hash(unit: UnitView, view: Mapping[str, Any]) -> int:
-    """Identify what the artifact computes and where everything lies."""
+    """Identify what the artifact computes and its layout."""
     digest = hashlib.sha256(repr((replace(unit, name=""), sorted(view.items()))).encode()).digest()
     return int.from_bytes(digest[:8], "little") | 1  # never 0, which marks an unused header

@@ -1,7 +1,7 @@
 """Emitted C without libm: calls of its functions become calls of our own.
 
 The emitter keeps the names of the C library for the C library (`codegen.c.names`), so a call of
-`floorf` in emitted text is libm's. What stands in for it is C, in `templates/freestanding.c`.
+`floorf` in emitted text is libm's. Its replacement is C, in `templates/freestanding.c`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where everything of an artifact lies: arena, weights block, constants.
+"""Layout of an artifact: arena, weights block, constants.
 
 The memory plan puts params and constants into the arena. An artifact keeps most of them
 elsewhere, so that many arenas share them: params in a block that the caller maps read-only,
@@ -56,7 +56,7 @@ class Keep(enum.Enum):
 class Tensor:
     """An input, output, param or constant: its name in the graph and in C, and its place.
 
-    `initial` is where a param that lies in the arena gets its first value from.
+    `initial` is the source of the first value of a param in the arena.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Bytes of the plan that lie elsewhere in the artifact, and how many the arena loses."""
+    """Bytes of the plan that are elsewhere in the artifact, and how many the arena loses."""
 
     start: int
     stop: int
@@ -89,7 +89,7 @@ class _Cut:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactLayout:
-    """The blocks of an artifact and what lies where in them."""
+    """The blocks of an artifact and the offsets in them."""
 
     arena_bytes: int
     weights_bytes: int
@@ -113,7 +113,7 @@ class ArtifactLayout:
         return max((each.offset + each.type.bytes for each in self.constants), default=0)
 
     def relocate(self, offset: int) -> tuple[Space, int]:
-        """Return where the byte at `offset` of the memory plan lies."""
+        """Return the place of the byte at `offset` of the memory plan."""
         position = bisect.bisect_right(self._cuts, offset, key=lambda cut: cut.start) - 1
         if position < 0:
             return Space.ARENA, offset
@@ -148,7 +148,7 @@ def make_layout(
 
     The artifact is called `name`. `values` holds the content of the embedded params;
     `output_names` names the outputs that replace nothing, in order. `alignment` is that of the
-    plan; below that of a cache line, constants lie as close as a C struct's members. Constants in
+    plan; below that of a cache line, constants are as close as a C struct's members. Constants in
     `unread` are nowhere.
     """
     return _ArtifactLayoutMaker(
@@ -191,7 +191,7 @@ class _ArtifactLayoutMaker:
         self._members: set[str] = set(self._c_names.values())
         """Names of what is embedded, and of what may be."""
         self._pool: dict[tuple[DType, bytes], int] = {}
-        """Where constants of equal content lie."""
+        """Offsets of constants of equal content."""
         self._moved: list[tuple[int, int, Space, int]] = []
 
     def make(self) -> ArtifactLayout:
@@ -305,7 +305,7 @@ class _ArtifactLayoutMaker:
         ):
             space, offset = arena.relocate(self._plan.slots[output].offset)
             if space is not Space.ARENA:
-                raise InternalError(f"output {position} lies in the {space.value}, not the arena")
+                raise InternalError(f"output {position} is in the {space.value}, not the arena")
             donated = position in replaces
             yield Tensor(named[position], c_name, output.type, space, offset, donated=donated)
 

@@ -1,4 +1,4 @@
-"""What the linker is told about a library: its name, or the path of its file."""
+"""Arguments of the linker for a library: its name, or the path of its file."""
 
 from __future__ import annotations
 

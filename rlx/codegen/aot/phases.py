@@ -55,7 +55,7 @@ def run_steps(program: Program, layout: ArtifactLayout, *, is_threaded: bool) ->
 
 
 class _PlacedCalls(ThunkCalls):
-    """Calls whose buffers lie where the layout of the artifact says."""
+    """Calls whose buffers are at the offsets of the artifact's layout."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 The bound needs no compiler, so that it is the same wherever an artifact is made. Along the
 deepest chain of calls it adds, per function, the local buffers and a place for every value of the
 kernel that is alive where most are. Compilers keep most of these in registers; what they need for
-unrolling and vectorizing by themselves lies within the same bytes. Tests hold the bound against
+unrolling and vectorizing by themselves is within the same bytes. Tests hold the bound against
 what GCC and clang report with `-fstack-usage`. It does not hold for code without optimization.
 """
 
@@ -43,7 +43,7 @@ _NARROW = ("arm", "riscv32", "wasm32")
 _VECTORS_IN_FLIGHT = 8
 """How many vectors compilers make of one value of a loop, by unrolling and by widening."""
 _REGISTER, _UNROLLED = 16, 3
-"""Vectors longer than a register of every machine lie in memory, and in unrolled loops so often."""
+"""Vectors longer than any machine's register are in memory, once per unrolled copy."""
 
 
 def stack_bytes(phases: Iterable[Kernel], target: Target) -> int:

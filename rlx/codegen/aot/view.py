@@ -73,7 +73,7 @@ class TensorView:
     example: tuple[Emitted, ...] = ()
     """The elements that the sample program gives it, as lines of literals."""
     initial: str = ""
-    """Where its first value lies: `weights` or `constants`."""
+    """The block of its first value: `weights` or `constants`."""
     initial_offset: int = 0
     ranks: RankAxis | None = None
     """Those that it reaches, if it is a communicator."""

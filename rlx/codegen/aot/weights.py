@@ -102,5 +102,5 @@ def _array(block: NDArray[np.uint8], tensor: Tensor) -> NDArray[Any]:
 
 
 def _place(tensor: Tensor) -> int:
-    """Return the offset in the file; a donated param's arena has a copy of what lies there."""
+    """Return the offset in the file; a donated param's arena has a copy of it."""
     return tensor.offset if tensor.initial is None else tensor.initial[1]

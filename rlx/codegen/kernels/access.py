@@ -135,7 +135,7 @@ class JointReader(Source[tuple[Scalar, ...]]):
 class Writer:
     """A result of the anchor, and everything the body computes from it.
 
-    A result that lies otherwise than row by row is written as it is stored.
+    A result with another layout than row-major is written in that layout.
     """
 
     body: Body

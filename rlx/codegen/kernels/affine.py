@@ -40,7 +40,7 @@ class Grid:
         return cls(shape, groups, extents, whole(shape))
 
     def within(self, axis: int, interval: Interval) -> Grid:
-        """Return the part of the grid where `axis` lies in `interval`."""
+        """Return the part of the grid where `axis` is in `interval`."""
         return replace(self, box=(*self.box[:axis], interval, *self.box[axis + 1 :]))
 
     def extent(self, group: int) -> Extent:

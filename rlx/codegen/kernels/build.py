@@ -197,7 +197,7 @@ def find_anchor(graph: Graph) -> Node | None:
 
 
 def is_split(graph: Graph) -> bool:
-    """True if some element is one operand's or another's, or a constant, by where it lies."""
+    """True if an index map is piecewise."""
     found = (index_map(node) for node in graph.nodes if node.op in maps)
     return any(m is not None and (len(m.pieces) > 1 or m.fill is not None) for m in found)
 

@@ -131,7 +131,7 @@ def _communicator(scope: Scope, given: Sequence[Reader | Writer], axis_name: str
 
 
 def _result(scope: Scope) -> Buffer:
-    """Return where the only result lies; the kernel stores all of it."""
+    """Return the buffer of the only result; the kernel stores all of it."""
     ((_, result),) = scope.body.outputs
     scope.body.stored.add(0)
     return result

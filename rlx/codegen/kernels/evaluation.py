@@ -127,7 +127,9 @@ class Evaluation:
     def _load(self, buffer: Buffer, located: Located) -> Scalar:
         if located.value.type.layout is not None:
             value = located.value
-            raise InternalError(f"{value.label} lies in {value.type.layout}: its kernel reads it")
+            raise InternalError(
+                f"{value.label} has the layout {value.type.layout}: its kernel reads it"
+            )
         where = address_of(located, self._box)
         at = self._access.locate(where, self._indices)
         k, dtype = self._body.k, located.value.dtype

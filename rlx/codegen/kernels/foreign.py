@@ -72,7 +72,7 @@ def _call(
 
 
 def _table(scope: Scope, name: str, words: Sequence[Extent], prim: Prim | None = None) -> Address:
-    """Return where these words lie, in memory of the kernel's own."""
+    """Return the address of these words, in a local buffer."""
     place = scope.k.local(name, Prim.I64, max(len(words), 1))
     for position, word in enumerate(words):
         scope.k.store(place, position, scope.extents(word))

@@ -68,7 +68,7 @@ class Body:
     inputs: Mapping[Value, Buffer]
     outputs: tuple[tuple[Value, Buffer], ...]
     is_split: bool
-    """True if some element is one operand's or another's, by where it lies."""
+    """True if an element is one operand's or another's, by its index."""
     stored: set[int] = field(default_factory=set)
     """Positions of the outputs that some reader or writer has taken on."""
 
@@ -235,7 +235,7 @@ class Grouped(ABC):
     def _bind(self, index: E) -> dict[Index, E]:
         """Name the parts of addresses that need divisions, once for the loops inside.
 
-        Operands that lie alike share an address, and the name of the first.
+        Operands with one layout share an address, and the name of the first.
         """
         group = len(self.fixed)
         partial = dict(self.partial)

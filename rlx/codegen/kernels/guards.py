@@ -1,6 +1,6 @@
 """Guarded reads: what a body reads where an op's result comes in several pieces.
 
-An element of a `concat` or `pad` is one operand's where the index lies in that operand's box, and
+An element of a `concat` or `pad` is one operand's where the index is in that operand's box, and
 another's, or a constant, elsewhere. Over a box of iterations most such guards are decided by
 arithmetic on bounds: loops that are split where guards change have none left inside. What is
 left becomes a select, and a load that only one side of a select wants is kept inside its
@@ -37,12 +37,12 @@ class Located:
     value: Value
     position: Position
     is_guarded: bool = False
-    """True if some select may not want it: the position may then lie outside the value."""
+    """True if a select may discard it: the position may then be out of range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The condition that `index` lies in `interval`."""
+    """The condition that `index` is in `interval`."""
 
     index: Index
     interval: Interval

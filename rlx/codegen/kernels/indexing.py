@@ -2,7 +2,7 @@
 
 An index outside its range ends the kernel with a status before anything is accessed through
 it. Sums of slices run in ascending order of their position, so that results do not depend on
-the number of threads: threads share out columns, never the slices that meet in one.
+the number of threads: threads share out columns, never the slices that are added to one.
 
 A large gather checks its indices after its loop, which clamps them: so threads can share the
 loop, and the checks stay with one (`codegen.checks`).
@@ -111,7 +111,7 @@ _SLICE = 16
 
 
 def _checks_last(table: Reader, indices: Reader, y: Writer, axis: int) -> bool:
-    """True for large gathers where any index can be clamped to one that lies in the table."""
+    """True for large gathers where any index can be clamped to one in the table."""
     size, slice_ = table.shape[axis], (*table.shape[:axis], *table.shape[axis + 1 :])
     if not isinstance(size, int) or size == 0 or compute_prim(indices.dtype).is_float:
         return False

@@ -81,7 +81,7 @@ def split_axes(shape: Shape, reduced: Sequence[int]) -> Axes:
 def reduce(
     scope: Scope, x: Reader, y: Writer, *, axes: tuple[int, ...], keepdims: bool = False
 ) -> None:
-    """Fold `axes` away, by the folds that the anchors' names stand for."""
+    """Fold `axes` away, by the folds of the anchors' names."""
     del keepdims  # the result's shape says it
     anchors = scope.body.anchors
     folds = [FOLDS[anchor.op.name](anchor.operands[0].dtype) for anchor in anchors]
@@ -112,7 +112,7 @@ def _in_rows(shape: Shape, split: Axes) -> bool:
 
 
 def result_groups(y: Writer, x: Shape, split: Axes) -> Groups:
-    """Return the result's axes that stand for the operand's outer and inner axes."""
+    """Return the result's axes of the operand's outer and inner axes."""
     if len(y.shape) == len(x):
         return (*split.outer, *split.reduced), split.inner
     # The result dropped axes: the kept ones that remain are its last ones, in order.

@@ -10,7 +10,7 @@ A step multiplies one scalar per row with a few vectors across the columns, whic
 tile of 12 x 32 floats does 24 vector multiply-adds for 2 vector loads. Elements of any type
 are widened to the type of the sums; sums of floats are fused multiply-adds, of integers wrap.
 With `add=multiply_add_bytes` the elements are words of four bytes, and a step adds four products:
-whoever multiplies codes of eight bits (qmatmul, blocks of a language model) packs them so, with
+products of eight-bit codes (qmatmul, blocks of a language model) pack them so, with
 sums of each column for the zero points, and takes the same tiles. With `multiply_add_bf16` they
 are words of two bf16, and sums are f32.
 
@@ -31,10 +31,10 @@ from rlx.dataclass import dataclass
 from rlx.ir.fold_maps import Combine
 
 RowElement: TypeAlias = Callable[[E], E]
-"""Row -> the scalar that meets all columns in this step."""
+"""Row -> the scalar that multiplies all columns in this step."""
 
 Vector: TypeAlias = Callable[[E], E]
-"""Column -> the `lanes` elements from there on that meet all rows in this step."""
+"""Column -> the `lanes` elements from there on that multiply all rows in this step."""
 
 ReadVector: TypeAlias = Callable[[E, E], E]
 """Row and column -> the `lanes` sums from there on."""

@@ -134,7 +134,7 @@ def scratch(
 OpenRule: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, int]]
 OPEN: dict[str, OpenRule] = {}
 """Thunk kind -> the extents that its kernel can take as arguments: the shape of its operand
-with axes merged that lie side by side, by name."""
+with adjacent axes merged, by name."""
 
 
 def open_extents(kind: str) -> Callable[[OpenRule], OpenRule]:

@@ -1,7 +1,7 @@
 """Weighted sums of elements at given positions along one axis.
 
 Where axes follow the resampled one, an element of the result is a row of sums in vectors.
-Along the last axis elements lie anywhere in a row: positions and weights are read once for a
+Along the last axis elements are anywhere in a row: positions and weights are read once for a
 few rows, which are resampled side by side.
 """
 
@@ -61,7 +61,7 @@ def _count(indices: Reader) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is read and written: axes in front, the resampled one, and those behind."""
+    """What is read and written: axes in front, the resampled one, and those after it."""
 
     scope: Scope
     source: GroupedReader

@@ -163,7 +163,7 @@ def _run_axis(x: Shape, y: Shape) -> int:
 
 
 def _span(scope: Scope, place: Sequence[E], shape: Shape, length: Extent) -> E:
-    """Return how many elements of the operand lie in a row: `length`, or none outside `shape`."""
+    """Return how many elements of the operand are in a row: `length`, or none outside `shape`."""
     span = scope.extents(length)
     for at, extent in zip(place, shape, strict=True):
         inside = (at >= 0) & (at < scope.extents(extent))

@@ -1,4 +1,4 @@
-"""Tiles of slices: how many small matrices of a batch lie side by side in memory, one to a lane."""
+"""Tiles of slices: how many small matrices of a batch are side by side in memory, one to a lane."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Tile:
         return const(value, self.prim, self.lanes)
 
     def _at(self, i: Operand, j: Operand) -> E:
-        """Where the real part lies; imaginary ones lie beside it, or behind those of a row.
+        """Address of the real part; imaginary parts are interleaved or planar.
 
         So vectors of parts are read whole: across slices, or along the row of one slice.
         """
@@ -124,5 +124,5 @@ class Tile:
 
     @property
     def _apart(self) -> int:
-        """How far behind a real part its imaginary part lies."""
+        """Distance from a real part to its imaginary part."""
         return self.width if self.lanes == 1 else self.lanes

@@ -77,7 +77,7 @@ static inline double own_rint(double x) {
 
 #ifndef __NO_MATH_ERRNO__
 // The square root of `significand * 2**bits`, digit by digit, rounded down to `bits` bits. That is
-// more than the result holds, and no root lies halfway between two results.
+// more than the result holds, and no root is halfway between two results.
 static inline uint64_t own_root(uint64_t significand, int bits) {
   uint64_t root = 0, rest = 0;
   for (int shift = bits - 2; shift >= -bits; shift -= 2) {

@@ -11,11 +11,11 @@
 // Changes whenever these structs do. Compare it before reading anything else.
 #define RLX_INFO_ABI_VERSION 2
 
-// What a tensor is, and where it lies.
+// What a tensor is, and its place.
 enum { RLX_INPUT, RLX_OUTPUT, RLX_PARAM };
 enum { RLX_IN_ARENA, RLX_IN_WEIGHTS, RLX_IN_CODE };
 
-// What stands in `symbols` of a tensor for an axis that is no symbol by itself.
+// The entry in `symbols` of a tensor for an axis that is no symbol by itself.
 enum { RLX_FIXED = -1, RLX_COMPUTED = -2 };
 
 struct rlx_tensor {

@@ -165,6 +165,6 @@ def deform_conv(
 
 
 def _tap_places(window: Window, axis: int, count: int) -> Any:
-    """Return where each tap of each window lies along an axis, as [taps, count]."""
+    """Return the position of each tap of each window along an axis, as [taps, count]."""
     starts = np.arange(count) * window.stride[axis] - window.padding[axis][0]
     return np.arange(window.taps[axis])[:, None] * window.dilation[axis] + starts

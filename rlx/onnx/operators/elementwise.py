@@ -56,7 +56,7 @@ for _name, _definition in {
 
 
 def _placed(x: Any, y: Any, axis: int | None) -> Any:
-    """Return `y` with the axes that it lacks behind it: broadcasting below opset 7."""
+    """Return `y` with the axes that it lacks at its end: broadcasting below opset 7."""
     if axis is None:
         return y
     trailing = x.ndim - axis - y.ndim
@@ -122,7 +122,7 @@ def mean(*inputs: Any) -> Any:
 
 @operator("Pow")
 def power(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any:
-    """The dtype is that of the base; it is computed in the one where both meet."""
+    """The dtype is that of the base; it is computed in the one to which both promote."""
     y = _placed(x, y, axis if broadcast else None)
     return rnp.astype(emit(ops.pow, *_met(x, y)), x.dtype)
 

@@ -36,7 +36,7 @@ def gather_elements(data: Any, indices: Any, *, axis: int = 0) -> Any:
 
 
 def _element_index(data: Any, indices: Any, axis: int) -> tuple[Any, ...]:
-    """Return the index of the elements that `indices` names along `axis`, where they stand."""
+    """Return the index of the elements that `indices` names along `axis`, in place."""
     position = normalize_axis(axis, data.ndim)
     if indices.ndim != data.ndim:
         raise FormatError(
@@ -54,7 +54,7 @@ def gather_nd(data: Any, indices: Any, *, batch_dims: int = 0) -> Any:
 
 
 def _tuple_index(indices: Any, batch_dims: int = 0) -> tuple[Any, ...]:
-    """Return the index that rows of `indices` spell, behind `batch_dims` shared axes."""
+    """Return the index that rows of `indices` spell, after `batch_dims` shared axes."""
     shape = indices.shape[:-1]
     batch = [
         np.arange(extent).reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1))

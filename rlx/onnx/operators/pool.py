@@ -149,7 +149,7 @@ def max_roi_pool(x: Any, rois: Any, *, pooled_shape: Any, spatial_scale: float =
 
 
 def _parts(first: Any, last: Any, count: int, extent: int) -> Any:
-    """Return which elements of an axis lie in each part of each box, `[boxes, parts, extent]`."""
+    """Return which elements of an axis are in each part of each box, `[boxes, parts, extent]`."""
     size = rnp.maximum(last - first + 1, 1)[:, None]
     number = np.arange(count)
     begin = first[:, None] + rnp.floor_divide(size * number, count)

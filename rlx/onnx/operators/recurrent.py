@@ -66,7 +66,7 @@ Step = Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]
 def _run(
     x: Any, states: tuple[Any, ...], lengths: Any, backward: bool, step: Step
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Run `step` over the rows of `x` `[time, batch, ...]`; states rest behind `lengths`."""
+    """Run `step` over the rows of `x` `[time, batch, ...]`; states rest after `lengths`."""
     if backward:
         x = rnp.flip(x, 0) if lengths is None else reverse_sequence(x, lengths)
 

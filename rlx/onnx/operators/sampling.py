@@ -156,7 +156,7 @@ def upsample(x: Any, scales: Static, *, mode: str = "nearest") -> Any:
 
 @operator("Resize", since=10)
 def resize_10(x: Any, scales: Static, *, mode: str = "nearest") -> Any:
-    """The nearest element is the one behind where an axis becomes smaller, else the one before."""
+    """The nearest element is the next one where an axis becomes smaller, else the one before."""
     if mode != "nearest":
         return upsample(x, scales, mode=mode)
     smaller = resize(x, None, np.minimum(scales, 1), mode=mode, nearest_mode="ceil",
@@ -249,7 +249,7 @@ def _traced_cubic(d: Any, a: float = -0.75) -> Any:
 
 
 def _sampled(x: Any, taps: list[Any], padding_mode: str, corners: bool) -> Any:
-    """Return the elements at integral places; what lies outside is as `padding_mode` says."""
+    """Return the elements at integral places; what is outside is as `padding_mode` says."""
     extents = x.shape[2:]
     if padding_mode == "zeros":
         inside: Any = True

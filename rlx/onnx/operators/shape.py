@@ -100,7 +100,7 @@ def reshape(x: Any, shape: Static, *, allowzero: int = 0) -> Any:
                     remedy="give a number for it",
                 )
         wanted = tuple(x.shape[i] if extent == 0 else extent for i, extent in enumerate(wanted))
-    if -1 in wanted and 0 in x.shape:  # what is left over is not told by the elements
+    if -1 in wanted and 0 in x.shape:  # the remainder is not determined by the elements
         rest = [extent for extent in wanted if extent != -1]
         missing = 0 if 0 not in rest else 1
         wanted = tuple(missing if extent == -1 else extent for extent in wanted)
@@ -277,9 +277,9 @@ def _as_float(value: Any) -> float | None:
 
 def _cropped(x: Any, low: Sequence[Extent], high: Sequence[Extent]) -> Any:
     for axis, (first, last) in enumerate(zip(low, high, strict=True)):
-        start, behind = (0 if is_at_most(0, width) else -width for width in (first, last))
-        if start or behind:
-            length = x.shape[axis] - start - behind
+        start, end = (0 if is_at_most(0, width) else -width for width in (first, last))
+        if start or end:
+            length = x.shape[axis] - start - end
             x = emit(ops.narrow, x, axis=axis, start=start, length=length)
     return x
 

@@ -27,19 +27,17 @@ class Why(enum.Enum):
     BATCHES = "plain loops: a has batch axes {found} and b has {limit}"
     SMALL = "plain loops: {found} multiply-adds; packing pays from {limit} on"
     SMALL_WEIGHTS = "plain loops: b has {found} elements; packing weights pays from {limit} on"
-    STREAMED = "rows of b stream by: it changes at every call and meets {found} rows, up to {limit}"
-    IN_PLACE = (
-        "b is read where it lies: it changes at every call, meets {found} rows, up to {limit}"
+    STREAMED = (
+        "rows of b are streamed: it changes at every call and has {found} rows of a, up to {limit}"
     )
-    ONE_PANEL = (
-        "b is read where it lies: its {found} columns are one panel, as packing would leave it"
-    )
+    IN_PLACE = "b is not packed: it changes at every call and has {found} rows of a, up to {limit}"
+    ONE_PANEL = "b is not packed: its {found} columns are one panel already"
     PACKED_ONCE = "b is packed in setup: it depends on params and constants only"
     PACKED = "b is packed at every call: {found} multiply-adds; it pays from {limit} on"
     BLOCKS_IN_PLACE = "plain loops: the blocks change at every call, or there are no vectors"
-    BLOCKS_STREAMED = "blocks stream by, packed in setup: {found} rows meet them, up to {limit}"
+    BLOCKS_STREAMED = "blocks are streamed, packed in setup: {found} rows of a, up to {limit}"
     BLOCKS_DECODED = (
-        "blocks, packed in setup, are decoded some at a time: {found} rows meet them, over {limit}"
+        "blocks, packed in setup, are dequantized some at a time: {found} rows of a, over {limit}"
     )
     SYMBOLIC_WINDOW = "plain loops: channels and taps of {found} must be known"
     SINGLE_TAPS = "a matrix product: a window is one element of each channel"

@@ -5,9 +5,9 @@
         %3 = dequant_matmul %x, %2 {..., transposed = true} lowering = streamed(...)
 
 The bytes stay bytes: what was `[rows, bytes]` becomes `[rows / 16, bytes, 16]`, once, in `setup`.
-Few rows of `x` stream the blocks by; many meet decoded ones in tiles. Blocks that change from
-call to call are read as they lie. Rows gathered from a table that a product reads too, such as
-the embeddings of tokens, are picked out of its panels: it lies in memory once.
+Few rows of `x` stream the blocks; many use dequantized ones in tiles. Blocks that change from
+call to call are read as stored. Rows gathered from a table that a product reads too, such as
+the embeddings of tokens, are gathered from its panels: it is stored once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VECTORS = 2
 
 
 def pack_blocks(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
-    """Return the pass for `target`; `seen` is told of every product."""
+    """Return the pass for `target`; `seen` is called with every product."""
 
     def rule(node: Node) -> Value | None:
         if node.lowering is not None or node.attribute("transposed"):
@@ -113,7 +113,7 @@ def _words(blocks: Value, scheme: str, target: Target) -> Value:
 
 
 def _tied_tables(graph: Graph, target: Target) -> dict[str, tuple[OpDef, str]]:
-    """Return the params whose rows lie side by side for a product, which it is, and its scheme."""
+    """Return the params whose rows are packed for a product, that product, and its scheme."""
     tied = dict[str, tuple[OpDef, str]]()
     for node in graph.nodes:
         if node.op is ops.dequant_matmul and choose_packed_product(node, target).lowering:
@@ -128,7 +128,7 @@ def _tied_tables(graph: Graph, target: Target) -> dict[str, tuple[OpDef, str]]:
 
 
 def _picked(node: Node, tied: Mapping[str, tuple[OpDef, str]], target: Target) -> Value | None:
-    """Gather rows of a table from where a product reads it, so that it lies in memory once."""
+    """Gather rows of a table from a product's panels, so that it is stored once."""
     table, indices = node.operands
     name, lanes = str(table.node.name), target.lanes(_FLOAT)
     if table.op is not ops.param or name not in tied or node.attribute("axis") not in (0, -2):

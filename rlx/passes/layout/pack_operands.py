@@ -1,6 +1,6 @@
 """Data tiling of matrix products: packed operands and register tiles for this machine.
 
-`matmul(a, b)` gets a tile, and reads `pack_panels(b)` unless `b` changes and meets too few rows
+`matmul(a, b)` gets a tile, and reads `pack_panels(b)` unless `b` changes and has few rows of `a`
 to pay for packing, or has the columns of one panel, which packing would only copy. Rows of a `b`
 that changes are streamed past few rows of `a`: reading `b` takes the time. Where nothing pays it
 stays as it is. Sums of one term are elementwise products, to which 0.0 is added. Transposes of
@@ -36,10 +36,10 @@ _MAX_ROWS = 12
 """More rows than this gain nothing: the multipliers are already busy."""
 
 _MAX_VECTORS = 8
-"""Vectors across a panel. Columns read where they lie may be more: long stretches stream well."""
+"""Vectors across a panel. Unpacked columns may be more: long stretches stream well."""
 
 _NARROW = 2
-"""Vectors of a panel that many rows meet."""
+"""Vectors of a panel for many rows."""
 
 _MIN_WORK = 8 * 1024
 """Multiply-adds below which packing an activation costs more than it saves."""
@@ -54,7 +54,7 @@ _MIN_ROWS = 4
 """Rows of `a` from which on packing an activation pays."""
 
 _FEW_ROWS = 24
-"""Rows of `a` up to which an activation is read where it lies: it is read once or twice."""
+"""Rows of `a` up to which an activation is not packed: it is read once or twice."""
 
 _REGISTERS_PER_ROW = 4
 """Registers that each row of a streamed product takes: up to 8 rows with 32 of them."""
@@ -73,7 +73,7 @@ _MIN_ELEMENTS = 4 * 1024
 
 
 def pack_operands(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
-    """Return the pass for `target`; `seen` is told of every product."""
+    """Return the pass for `target`; `seen` is called with every product."""
 
     def rule(node: Node) -> Value | None:
         if node.lowering is not None:
@@ -107,7 +107,7 @@ def choose_product(node: Node, target: Target) -> Choice:
 
 
 def _rows(node: Node) -> int:
-    """Return how many rows of a product meet one matrix, at most."""
+    """Return how many rows of a product share one matrix, at most."""
     a, b = node.operands
     return upper(product(a.shape[:-1]) if b.rank == 2 else a.shape[-2])
 
@@ -127,7 +127,7 @@ def _choose(node: Node, target: Target) -> Choice:
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
         return Why.BATCHES.because(format_shape(a.shape[:-2]), format_shape(b.shape[:-2]))
     if b.rank == 2:
-        height = product((*a.shape[:-2], height))  # a shared matrix meets all rows at once
+        height = product((*a.shape[:-2], height))  # a shared matrix multiplies all rows at once
     if not b_transposed and stays_in_place(b, upper(height), upper(inner), columns):
         in_place = _choose_in_place(a, height, width, target)
         if in_place is not None:
@@ -140,7 +140,7 @@ def _choose(node: Node, target: Target) -> Choice:
 
 
 def _choose_in_place(a: Value, height: Extent, width: Extent, target: Target) -> Choice | None:
-    """Choose how `b` is read where it lies; None where its columns suit no tile."""
+    """Choose how an unpacked `b` is read; None where its columns suit no tile."""
     columns = upper(width)
     lanes, registers = _lanes(a, target), target.vector_registers
     rows, most = upper(height), registers // _REGISTERS_PER_ROW
@@ -215,7 +215,7 @@ def lowered_product(
 def product_operands(node: Node) -> tuple[tuple[Value, bool], tuple[Value, bool]]:
     """Return both operands of a product, each without its transpose where that is absorbed.
 
-    A batch of transposes that meets one matrix is copied: then the rows of all batches are one.
+    A batch of transposes with one matrix is copied: then the rows of all batches are one.
     """
     a, b = map(without_transpose, node.operands)
     copied = a[0].rank > 2 and b[0].rank == 2
@@ -264,7 +264,7 @@ def pays(node: Node, height: Extent, inner: Extent, columns: int) -> bool:
 
 
 def stays_in_place(b: Value, height: int, inner: int, columns: int) -> bool:
-    """True if `b` is computed anew and meets so few rows that packing it would not pay."""
+    """True if `b` is computed anew and has so few rows of `a` that packing it would not pay."""
     return height <= _FEW_ROWS and inner * columns >= _MIN_ELEMENTS and not is_prepared(b)
 
 
@@ -297,7 +297,7 @@ def without_transpose(value: Value) -> tuple[Value, bool]:
 def choose_stream(height: int, columns: int, lanes: int, registers: int) -> Streamed:
     """Choose blocks of columns, an even number of equal ones, and the rows of `b` to take at once.
 
-    `depth` rows of `b` and their scalars stay in registers, beside a vector of sums.
+    `depth` rows of `b` and their scalars stay in registers, with a vector of sums.
     """
     depth = next(d for d in (4, 2, 1) if d == 1 or (height + 1) * d + 1 <= registers)
     parts = -(-columns // _STREAMED_COLUMNS)
@@ -313,7 +313,7 @@ def choose_tile(
 
     The tile's accumulators fill the registers that the loop does not need otherwise: 12 x 2
     vectors with 32 registers; fewer rows leave room for wider panels. `whole` panels divide
-    the columns, or the last one meets its neighbour.
+    the columns, or the last one overlaps its neighbour.
     """
     budget = registers - _REGISTERS_BESIDE_TILE
     most = min(_MAX_ROWS, budget // 2)
@@ -341,7 +341,7 @@ def _wastes(columns: int, lanes: int, vectors: int) -> bool:
 
 
 def panel_vectors(columns: int, lanes: int, most: int) -> int:
-    """Return the vectors of a panel read where it lies: one that divides the columns, or nearly."""
+    """Return the vectors of an unpacked panel: one that divides the columns, or nearly."""
     for vectors in range(most, most // 2, -1):
         if columns % (vectors * lanes) == 0:
             return vectors

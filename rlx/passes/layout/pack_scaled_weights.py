@@ -4,7 +4,7 @@
     ->  %2 = ..  the rows of the transposed matrix as blocks, u8[N, bytes], once, in setup
         %3 = dequant_matmul %x, %2 {scheme = "int8/32"}
 
-So weights with scales beside them meet the kernels of every other block type, and are never decoded
+So weights with separate scales use the kernels of every other block type, and are never decoded
 as a whole. Others are decoded by their formula. Run it before formulas are spelled out.
 """
 
@@ -25,7 +25,7 @@ _OF_PAIRS = ("int4", "nvfp4")
 
 @graph_pass
 def pack_scaled_weights(graph: Graph) -> Rewritten:
-    """Give the kernels of packed weights those that have their scales beside them."""
+    """Use the kernels of packed weights for those with separate scales."""
     return apply_rewrites(graph, [_product, _decoded])
 
 

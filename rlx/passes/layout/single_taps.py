@@ -1,7 +1,7 @@
 """Cost model of pointwise (1x1) convolutions: tiles of their own, or a matrix product.
 
 The product of weights by pixels packs the pixels at every call, and fills its last panel up with
-columns that nobody wants. Tiles read pixels where they lie, against weights that `setup` packs, and
+unused columns. Tiles read pixels in place, against weights that `setup` packs, and
 turn their results before they are stored.
 """
 

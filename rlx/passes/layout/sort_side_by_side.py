@@ -40,7 +40,7 @@ SORTED = (*INDEXED, DType.F64, DType.I64, DType.U64)
 """What vectors read as it is stored; to keys of 64 bits no index is added."""
 
 _RECORD = 8
-"""Bytes of a key with its index behind it."""
+"""Bytes of a key followed by its index."""
 
 
 def sort_side_by_side(target: Target) -> GraphPass:

@@ -34,7 +34,7 @@ _FEWEST_PRODUCTS = 4
 
 
 def tile_attention(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
-    """Return the pass for `target`; `seen` is told of every attention."""
+    """Return the pass for `target`; `seen` is called with every attention."""
 
     def rule(node: Node) -> Replacement:
         if node.lowering is not None:

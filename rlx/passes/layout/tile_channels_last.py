@@ -1,11 +1,11 @@
-"""Tiling of convolutions of images whose channels lie side by side.
+"""Tiling of channels-last convolutions (NHWC).
 
     %2 = conv_channels_last %x, %w {padding = ((1, 1), (1, 1))}
         ->  %2 = pad %x
             %3 = pack_panels %w {width = 32}
             %4 = conv_channels_last %2, %3 lowering = direct(high = 1, wide = 14, columns = 32, ...)
 
-Where an element has few channels, those of a row of taps, which lie side by side, are taken as one
+Where an element has few channels, those of a row of taps, which are contiguous, are taken as one
 longer row of taps: the innermost loop runs over them all. What no tile fits is turned around to
 channels in front.
 """

@@ -57,7 +57,7 @@ _LARGEST_STEP = 2
 
 
 def tile_convolutions(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
-    """Return the pass for `target`; `seen` is told of every convolution."""
+    """Return the pass for `target`; `seen` is called with every convolution."""
 
     def rule(node: Node) -> Value | None:
         if node.lowering is not None:
@@ -88,7 +88,7 @@ def choose_convolution(node: Node, target: Target) -> Choice:
 
 
 def _pairs_channels(node: Node) -> bool:
-    """True if channels meet in pairs, over an input that is only padded."""
+    """True if channels are multiplied in pairs, over an input that is only padded."""
     alone = node.attribute("groups") == 1 and upper(node.operands[1].shape[1]) > 1
     return alone and only_pads(sliding_of(node))
 
@@ -120,7 +120,7 @@ def _choose(node: Node, target: Target) -> Choice:
 
 
 def is_product(node: Node) -> bool:
-    """True if the window is the whole image: every element meets one tap."""
+    """True if the window is the whole image: every element has one tap."""
     x, w = node.operands
     return is_bare(node) and x.shape[2:] == w.shape[2:]
 
@@ -203,7 +203,7 @@ def _as_products(node: Node) -> Value:
 
 
 def every_window(x: Value, sliding: Geometry) -> Value:
-    """Return the pixels of `x` that windows of single taps meet."""
+    """Return the pixels of `x` that windows of single taps read."""
     stride = tuple(axis.stride for axis in sliding)
     if set(stride) == {1}:
         return x

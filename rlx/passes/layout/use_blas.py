@@ -27,7 +27,7 @@ FEW_ROWS = 8
 
 
 def use_blas(seen: ChoiceObserver = nobody) -> GraphPass:
-    """Return the pass; `seen` is told of the products that go to the library."""
+    """Return the pass; `seen` is called with the products that go to the library."""
 
     def rule(node: Node) -> Value | None:
         choice = choose_blas(node)

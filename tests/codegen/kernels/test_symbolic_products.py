@@ -49,7 +49,7 @@ def test_symbolic_batch_axes_broadcast(shapes: tuple[Shape, Shape], backend: str
 
 WIDE = Dim("n", max=150)
 COLUMNS = (1, 15, 16, 33, 96, 149, 150)
-PACKED, IN_PLACE = "packed at every call", "read where it lies"
+PACKED, IN_PLACE = "packed at every call", "b is not packed"
 
 BY_COLUMNS: tuple[tuple[Shape, Shape, bool, str], ...] = (
     ((40, 70), (70, WIDE), False, PACKED),

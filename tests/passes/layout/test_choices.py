@@ -46,7 +46,7 @@ def test_weights_are_packed_once() -> None:
     assert isinstance(choice.lowering, Tile)
 
 
-def test_a_batch_of_transposes_is_copied_where_it_meets_one_matrix() -> None:
+def test_a_batch_of_transposes_of_one_matrix_is_copied() -> None:
     g = Graph("g")
     x, w = g.input("x", (2, 24, 40)), g.param("w", (24, 64))
     g.set_outputs([g.matmul(g.transpose(x, perm=(0, 2, 1)), w)])
@@ -56,7 +56,7 @@ def test_a_batch_of_transposes_is_copied_where_it_meets_one_matrix() -> None:
     assert [node.op.name for node in packed.nodes[2:]] == ["transpose", "pack_panels", "matmul"]
 
 
-def test_a_matrix_of_one_panel_is_read_where_it_lies() -> None:
+def test_a_matrix_of_one_panel_is_not_packed() -> None:
     for b in ("param", "input"):
         choice = chosen((32, 64), (64, 16), b)
         assert choice.why is Why.ONE_PANEL
@@ -83,18 +83,18 @@ def test_a_symbolic_number_of_columns_is_tiled_for_the_largest() -> None:
     assert chosen((32, 64), (64, Dim("n", max=16))).why is not Why.ONE_PANEL
 
 
-def test_few_rows_read_an_activation_where_it_lies() -> None:
+def test_few_rows_read_an_activation_unpacked() -> None:
     choice = chosen((12, 64), (64, 64))
     assert choice.why is Why.IN_PLACE
     assert isinstance(choice.lowering, Tile)
-    assert "meets 12 rows, up to 24" in str(choice)
+    assert "has 12 rows of a, up to 24" in str(choice)
 
 
 def test_an_activation_streams_past_very_few_rows() -> None:
     choice = chosen((2, 64), (64, 64))
     assert choice.why is Why.STREAMED
     assert isinstance(choice.lowering, Streamed)
-    assert "meets 2 rows, up to 4" in str(choice)
+    assert "has 2 rows of a, up to 4" in str(choice)
 
 
 def test_small_products_are_plain_loops() -> None:
@@ -116,7 +116,7 @@ def test_sums_of_one_term_are_elementwise() -> None:
 
 
 def test_a_param_that_a_run_replaces_is_not_packed_in_setup() -> None:
-    """Packing it would be done in every run, however few rows it meets."""
+    """Packing it would be done in every run, however few rows it has."""
     g = Graph("g")
     x, w = g.input("x", (1, 40)), g.param("w", (40, 40))
     product = g.matmul(x, g.transpose(w, perm=(1, 0)))

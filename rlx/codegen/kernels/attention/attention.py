@@ -1,6 +1,6 @@
 """Attention in one pass over the keys: which kernel computes it.
 
-Scores never exist but for one block of keys and one tile of queries. Several queries lie side
+Scores never exist but for one block of keys and one tile of queries. Several queries are side
 by side in the lanes of vectors (`lanes.py`); for one to three, as when a sequence grows
 by a token, vectors run along the heads instead (`attention_direct`). A row whose keys were
 all hidden by -inf gives NaN, as the formula does.

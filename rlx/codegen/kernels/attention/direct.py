@@ -1,4 +1,4 @@
-"""Attention of a few queries: vectors run along the heads, keys are read where they lie.
+"""Attention of a few queries: vectors run along the heads, keys are read in place.
 
 Each key is used a few times, so memory sets the pace: query heads that share a head of keys and
 values (grouped-query attention) read these together, once. Blocks of `panel` keys stream by with
@@ -20,7 +20,7 @@ from rlx.dataclass import dataclass
 from rlx.ir.shape import upper
 
 _AHEAD = 24
-"""Keys between the one that is read and the one that is asked for: rows of a head lie apart, and
+"""Prefetch distance in keys: rows of a head are not contiguous, and
 processors foresee too few of them."""
 
 
@@ -37,7 +37,7 @@ def attend_directly(work: Attention, rows: int, panel: int, lanes: int) -> None:
 class _Rows:
     """The queries of some heads, one after the other, and what they carry over the blocks of keys.
 
-    `rows` of them lie head by head: row i is query i % queries of head i / queries.
+    `rows` of them are head by head: row i is query i % queries of head i / queries.
     """
 
     work: Attention

@@ -7,7 +7,7 @@ For each head, and each tile of `rows` queries (some vectors of them), blocks of
     weights[key] = exp(scores[key] - maximum), and their running sum
     sums[d] = sums[d] * correction + sum over keys of values[key, d] * weights[key]    registers
 
-Keys and values are read where they lie, one scalar for all lanes; queries are turned into lanes
+Keys and values are read in place, one scalar for all lanes; queries are turned into lanes
 once per tile, and the result, `sums / sum`, back.
 """
 

@@ -1,4 +1,4 @@
-"""The operands of an attention kernel: where heads lie, and what becomes of a score."""
+"""The operands of an attention kernel: addresses of heads, and what is applied to a score."""
 
 from __future__ import annotations
 

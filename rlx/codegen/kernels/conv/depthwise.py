@@ -107,7 +107,7 @@ def _together(images: _Image, planes: Planes, lanes: int, outputs: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """One channel of an image as it lies in memory, and the zeros around it."""
+    """One channel of an image as stored, and its zero padding."""
 
     k: KernelBuilder
     memory: Buffer
@@ -127,7 +127,7 @@ class _Image:
         return math.prod(self._extents())
 
     def padded(self, number: E) -> tuple[Buffer, E]:
-        """Return where the padded image lies and starts: a copy, if it is not padded already."""
+        """Return the buffer and offset of the padded image: a copy, if it is not padded already."""
         if not self.is_copied:
             return self.memory, self.k.let("start", self._start(number))
         copy = self.zeros(1)
@@ -265,14 +265,14 @@ class _Plane:
         return total
 
     def _far(self, z: E, a: E, b: E) -> E:
-        """Return how far a tap lies behind the first one."""
+        """Return the offset of a tap from the first one."""
         planes, (_, high, wide) = self.planes, map(self.extents.number, self.planes.extents)
         return (z * planes.dilations[0] * high + a * planes.dilations[1]) * wide + (
             b * planes.dilations[2]
         )
 
     def _elements(self, at: E, lanes: int) -> E:
-        """Return the elements that `lanes` neighboring positions meet under one tap."""
+        """Return the elements that `lanes` neighboring positions read under one tap."""
         k = self.k
         if lanes == 1 or self.planes.strides[2] == 1:
             return k.load(self.x, at, lanes)
@@ -289,7 +289,7 @@ def _is_narrow(planes: Planes, lanes: int) -> bool:
 
 
 def _through_rows(planes: Planes) -> int:
-    """Return the positions of all rows and of what lies between them."""
+    """Return the positions of all rows and of the gaps between them."""
     _, rows, columns = map(static, planes.positions)
     return (rows - 1) * static(planes.extents[2]) + columns
 

@@ -1,4 +1,4 @@
-"""In which order a convolution's panels of weights meet the rows of its images.
+"""Loop order of a convolution: panels of weights by rows of images.
 
 Some bands of rows stay in the second-level cache while panels stream past them, which are in one
 stretch and are fetched ahead. Images so small that the weights weigh more take turns over a panel.
@@ -10,7 +10,7 @@ from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent, Shape, product, upper
 
 _BANDS_KEPT = 384 * 1024
-"""Bytes of rows that stay in the second-level cache beside a panel."""
+"""Bytes of rows that stay in the second-level cache with a panel."""
 
 _FEWEST_ITEMS = 16
 """Pieces of work that threads share, if there are as many bands."""
@@ -21,9 +21,9 @@ class PanelOrder:
     """What an item of work is, and in which order they come."""
 
     bands: int
-    """Bands of rows that a panel meets before the next one does."""
+    """Bands of rows per panel, before the next panel."""
     panels_first: bool
-    """True if a panel meets all images before the next one does."""
+    """True if a panel is used for all images before the next panel."""
 
 
 def panel_order(x: Shape, w: Shape, size: int, bands: Extent, panels: int) -> PanelOrder:

@@ -94,7 +94,7 @@ def conv_winograd(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """How tiles lie along an axis of an image: neighbors interleave if their elements are apart."""
+    """Tiles along an axis of an image: neighbors interleave if their elements are apart."""
 
     extent: int
     sliding: Sliding
@@ -120,7 +120,7 @@ class _Axis:
         return number / self.apart * (self.step * self.apart) + number % self.apart
 
     def within(self, count: E) -> E:
-        """Return how many elements of a tile lie in the next `count` ones."""
+        """Return how many elements of a tile are in the next `count` ones."""
         return count if self.apart == 1 else (maximum(count, 0) + (self.apart - 1)) / self.apart
 
 
@@ -231,7 +231,7 @@ class _Blocks:
             )
 
     def _offset(self, a: E, b: E) -> E:
-        """Return how far an element of a tile lies behind its first one."""
+        """Return the offset of an element of a tile from its first one."""
         down, across = self.axes
         return (a * (down.apart * across.extent) + b * across.apart) * self.inner
 

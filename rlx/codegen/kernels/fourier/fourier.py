@@ -107,7 +107,7 @@ def dft_of_prime(
 ) -> None:  # fmt: skip
     """Convolve points in the order of powers of a generator (Rader, 1968).
 
-    The first point lies behind the others meanwhile. The transform back is the one forth of numbers
+    The first point is stored last meanwhile. The transform back is the one forth of numbers
     whose parts have changed places.
     """
     del inverse  # the spectrum is that of its roots
@@ -149,7 +149,7 @@ class _Block:
     def layout(
         self, n: int, columns: type[Columns] = Columns, *, order: Buffer | None = None
     ) -> PointOrder:
-        """Return where the points lie in memory; those of rows of reals lie as complex ones."""
+        """Return the addresses of the points; rows of reals are read as complex numbers."""
         kind = Rows if self.inner == 1 else columns
         extents = self.scope.extents
         return kind(

@@ -1,6 +1,6 @@
-"""Where the points of Fourier transforms lie in memory: in rows, or side by side in columns.
+"""Addresses of the points of Fourier transforms: in rows, or side by side in columns.
 
-Where they lie in rows, the vectors are turned in registers on the way in and out.
+In rows, the vectors are transposed in registers on the way in and out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rlx.ir.shape import Extent
 
 @dataclass(frozen=True, slots=True)
 class PointOrder(ABC):
-    """Where the points of a block of transforms lie in memory."""
+    """Addresses of the points of a block of transforms."""
 
     k: KernelBuilder
     n: int
@@ -40,7 +40,7 @@ class PointOrder(ABC):
     def _read_lanes(
         self, source: Buffer, points: Points, to: E, places: Sequence[tuple[E, E]]
     ) -> None:
-        """Lay one point of each transform, whose parts lie at `places`, into its lane."""
+        """Put one point of each transform, whose parts are at `places`, into its lane."""
         for lane, parts in enumerate(places):
             for part, at in enumerate(parts):
                 points.store_lane(to, part, lane, self.k.load(source, at))
@@ -59,11 +59,11 @@ class PointOrder(ABC):
 
     @abstractmethod
     def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
-        """Store the points that lie from `base` on, times `scale`."""
+        """Store the points from `base` on, times `scale`."""
 
 
 def _parts(at: E) -> tuple[E, E]:
-    """Return where the parts of a complex number lie."""
+    """Return the addresses of the parts of a complex number."""
     return at * 2, at * 2 + 1
 
 
@@ -118,7 +118,7 @@ class Rows(PointOrder):
 
 @dataclass(frozen=True, slots=True)
 class Columns(PointOrder):
-    """Transforms lie side by side already; the lanes of a block have one outer index.
+    """Transforms are side by side already; the lanes of a block have one outer index.
 
     Lanes beyond the last column are that column once more.
     """

@@ -134,7 +134,7 @@ def butterfly(k: KernelBuilder, x: Sequence[Complex], sign: int) -> list[Complex
 
 
 def _odd_butterfly(k: KernelBuilder, x: Sequence[Complex], sign: int) -> list[Complex]:
-    """Sums and differences of points that mirror each other meet cosines and sines."""
+    """Sums and differences of mirrored points, multiplied by cosines and sines."""
     count = len(x)
     half = range(1, count // 2 + 1)
     sums = [_named(k, added(x[i], x[-i])) for i in half]

@@ -218,7 +218,7 @@ def _least_square(left: Rows, n: int, m: int) -> E:
 
 
 def _orthogonalize(left: Rows, right: Rows, p: E, q: E, changed: Mutable, floor: E) -> None:
-    """Turn two columns so that their product is 0, if it is not small beside their lengths."""
+    """Turn two columns so that their product is 0, if it is not small relative to their lengths."""
     k = left.k
     first, second, product = left.square(p), left.square(q), left.dot(p, q)
     lengths = (first.unary(UnaryOp.SQRT)) * (second.unary(UnaryOp.SQRT))
@@ -322,7 +322,7 @@ def qr(scope: Scope, a: Reader, q: Writer, r: Writer, *, full: bool) -> None:
             with k.loop("j", m) as j:
                 us.at(j).write(i, value=moved(axes.load(i, j), poison))
             with k.loop("j", n) as j:
-                row = select(i <= j, i, j)  # below the diagonal lie the reflections
+                row = select(i <= j, i, j)  # below the diagonal are the reflections
                 found = let(k, "found", scaled(columns.load(j, row), scale))
                 entry = chosen_where(i <= j, found, filled(0.0, found))
                 triangle.at(i).write(j, value=moved(entry, poison))

@@ -52,7 +52,7 @@ class Eigenproblem:
     inside: Matrix
     vector: Matrix
     factors: E
-    """Where the balancing factor of each axis lies."""
+    """Offset of the balancing factor of each axis."""
 
     @classmethod
     def at(cls, k: KernelBuilder, buffer: Buffer, first: E, n: int) -> Eigenproblem:
@@ -175,8 +175,8 @@ class Eigenproblem:
         k, m = self.k, self.matrix
         low = k.mutable("low", index(0))
         with k.loop("i", last + 1, start=1) as i:
-            beside = k.let("beside", size_of(m.load(i - 1, i - 1)) + size_of(m.load(i, i)))
-            reference = select(beside.eq(0.0), m.number(1.0), beside)
+            scale = k.let("scale", size_of(m.load(i - 1, i - 1)) + size_of(m.load(i, i)))
+            reference = select(scale.eq(0.0), m.number(1.0), scale)
             with k.if_(~(size_of(m.load(i, i - 1)) > reference * m.epsilon)):
                 low.set(i)
                 m.store(i, i - 1, m.zero)
@@ -227,7 +227,7 @@ class Eigenproblem:
                 m.store(c + 2, column, m.zero)
 
     def solve_pair(self, low: E) -> None:
-        """Turn a block of two axes so that its eigenvalues lie on the diagonal."""
+        """Turn a block of two axes so that its eigenvalues are on the diagonal."""
         m = self.matrix
         a, b = m.entry("a", low, low), m.entry("b", low, low + 1)
         c, d = m.entry("c", low + 1, low), m.entry("d", low + 1, low + 1)

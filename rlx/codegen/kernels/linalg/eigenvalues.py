@@ -108,7 +108,7 @@ class EigenResults:
     is_real: E
 
     def write(self, slice_: Eigenproblem, c: E, value: Complex) -> None:
-        """Write value c, an entry of the diagonal, in its place, and the vector beside it."""
+        """Write value c, an entry of the diagonal, in its place, and its vector."""
         k, poison = slice_.k, self.poison
         place = k.let("place", select(poison.eq(poison), slice_.place(value, c), c))
         scaled = (value[0] * self.scale + poison, value[1] * self.scale + poison)

@@ -68,7 +68,7 @@ def _real(slice_: Slice, problem: Eigenproblem) -> E:
 
 
 def _complex(slice_: Slice, problem: Eigenproblem) -> E:
-    """Decompose complex numbers, whose parts lie side by side; leave the values as `_real` does."""
+    """Decompose complex numbers, whose parts are interleaved; leave the values as `_real` does."""
     k, memory, n = slice_.k, slice_.memory, problem.n
     with k.loop("i", n) as i, k.loop("j", n) as j:
         for part, x in enumerate(problem.matrix.load(i, j)):

@@ -118,7 +118,7 @@ def _exchange_column(tile: Tile, c: E, chosen: E, j: E) -> None:
 
 
 def _subtract_columns(tile: Tile, c: E, chosen: E, pivot: Scalar) -> None:
-    """Exchange rows c and `chosen` behind column c, and subtract multiples of row c below."""
+    """Exchange rows c and `chosen` after column c, and subtract multiples of row c below."""
     k = tile.k
     with k.loop("r", tile.height, start=c + 1) as r:
         tile.store(r, c, over(tile.load(r, c), pivot))
@@ -159,7 +159,7 @@ def subtract_row(tile: Tile, r: E, c: E, multiple: Scalar, *, start: E, stop: E)
 
 
 def substitute_back(tile: Tile, height: int) -> None:
-    """Solve the upper triangle for the columns behind it, in place."""
+    """Solve the upper triangle for the columns after it, in place."""
     k = tile.k
     stop = index(tile.width)
     with k.loop("step", height) as step:
@@ -171,7 +171,7 @@ def substitute_back(tile: Tile, height: int) -> None:
 
 
 def divide_row(tile: Tile, c: E, height: int) -> None:
-    """Divide the columns behind the matrix, in row c, by the diagonal."""
+    """Divide the columns after the matrix, in row c, by the diagonal."""
     k = tile.k
     pivot = let(k, "pivot", tile.load(c, c))
     with k.loop("j", tile.width, start=height, kind=tile.inner) as j:
@@ -199,7 +199,7 @@ def is_unrolled(height: int, width: int) -> bool:
 
 
 def solve_unrolled(tile: Tile, height: int) -> E:
-    """Solve for the columns behind the matrix, all in registers; return the least pivot."""
+    """Solve for the columns after the matrix, all in registers; return the least pivot."""
     rows = [[real(tile.load(i, j)) for j in range(tile.width)] for i in range(height)]
     least = eliminate_rows(tile.k, rows)
     for i in range(height):
@@ -209,7 +209,7 @@ def solve_unrolled(tile: Tile, height: int) -> E:
 
 
 def eliminate_rows(k: KernelBuilder, rows: list[list[E]]) -> E:
-    """Solve for the columns behind the matrix, in place; return the least pivot.
+    """Solve for the columns after the matrix, in place; return the least pivot.
 
     Rows are exchanged while the pivot is searched for: each that is larger moves up.
     """

@@ -64,7 +64,7 @@ def _matrix(slice_: Slice, n: int) -> Rows:
 
 
 def _sides(i: E, n: int, *, lower: bool) -> tuple[tuple[E, E], tuple[E, E]]:
-    """Return where row i of a triangle begins and ends, and where what is beside it does.
+    """Return where row i of a triangle begins and ends, and where the rest of the row does.
 
     No loop asks on which side it is: GCC 12 gets pairs wrong that are loaded under a condition.
     """
@@ -75,7 +75,7 @@ def _sides(i: E, n: int, *, lower: bool) -> tuple[tuple[E, E], tuple[E, E]]:
 def _judged(slice_: Slice, matrix: Rows, verdict: E, on_singular: str) -> E:
     """Fail where the pivot that LAPACK stopped at is not positive; return 0, or NaN to spoil all.
 
-    At a NaN, which is no fault, some libraries stop, and others leave zeros beside it.
+    At a NaN, which is no fault, some libraries stop, and others leave zeros around it.
     """
     k = slice_.k
     has_stopped = verdict.ne(0)

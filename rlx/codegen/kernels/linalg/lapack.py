@@ -1,6 +1,6 @@
 """How kernels call LAPACK: arguments by address, matrices column by column, a verdict at the end.
 
-A row-major matrix is the transpose of what LAPACK takes it for. Work space lies in the kernel's
+A row-major matrix is the transpose of what LAPACK takes it for. Work space is in the kernel's
 scratch, of the size that is best according to LAPACK's documentation, so that nothing is asked at
 run time. Slices of a batch are shared by threads; one matrix is one call on one thread.
 """
@@ -53,7 +53,7 @@ class Room:
 
     counts: dict[str, int]
     parts: int = 1
-    """2 if a count that LAPACK is told is one of complex numbers."""
+    """2 if a count passed to LAPACK is one of complex numbers."""
 
     @property
     def elements(self) -> int:
@@ -88,7 +88,7 @@ class Slice:
         return self.k.address(self.memory, self.at(name), prim=prim, writable=True)
 
     def room_of(self, name: str) -> Address:
-        """Return the count of elements of an array, as LAPACK wants to be told it."""
+        """Return the count of elements of an array, as LAPACK expects it."""
         count = self.room.counts[name] // (self.room.parts if name in _OF_NUMBERS else 1)
         return integer(self.k, f"{name}_extent", count)
 
@@ -143,7 +143,7 @@ def call(
 ) -> E:
     """Call `name`, with `letters` before the other arguments; return its verdict, 0 if all is well.
 
-    Fortran passes the lengths of strings by value behind all arguments.
+    Fortran passes the lengths of strings by value after all arguments.
     """
     symbol = f"{(_COMPLEX_LETTERS if is_complex else _LETTERS)[prim]}{name}_"
     if symbol not in LAPACK:
@@ -169,14 +169,14 @@ def _byte(k: KernelBuilder, letter: str) -> Address:
 
 
 def integer(k: KernelBuilder, name: str, value: Operand) -> Address:
-    """Return where `value` lies as a C int: LAPACK takes all by address."""
+    """Return the address of `value` as a C int: LAPACK takes all by address."""
     place = k.local(name, Prim.I32, 1)
     k.store(place, 0, index(value).cast(Prim.I32))
     return k.address(place, 0)
 
 
 def put(k: KernelBuilder, memory: Buffer, base: E | int, place: E, x: Scalar) -> None:
-    """Store a number behind `place` others; parts of complex ones lie side by side."""
+    """Store a number after `place` others; parts of complex ones are interleaved."""
     parts = parts_of(x)
     for number, part in enumerate(parts):
         k.store(memory, index(base) + place * len(parts) + number, part)

@@ -1,6 +1,6 @@
 """Rows of numbers in scratch, along which the methods of orthogonal decompositions run.
 
-Parts of complex numbers lie side by side, as LAPACK has them: what is the same for both parts runs
+Parts of complex numbers are interleaved, as LAPACK has them: what is the same for both parts runs
 along all of them.
 """
 

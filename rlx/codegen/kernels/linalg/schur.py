@@ -94,7 +94,7 @@ def _exchange(problem: Eigenproblem, p: E, first: Complex, second: Complex) -> N
     """Exchange two neighbors of the diagonal, p and p + 1."""
     m = problem.matrix
     apart = m.named("apart", subtract(second, first))
-    turn, _ = turning(m, m.entry("beside", p, p + 1), apart)
+    turn, _ = turning(m, m.entry("above", p, p + 1), apart)
     problem.turn_axes(p, turn, p, p + 2)
     m.store(p, p, second)
     m.store(p + 1, p, m.zero)
@@ -102,7 +102,7 @@ def _exchange(problem: Eigenproblem, p: E, first: Complex, second: Complex) -> N
 
 
 def _find_directions(problem: Eigenproblem) -> None:
-    """Leave beside the matrix what makes the largest component of each axis positive."""
+    """Store next to the matrix what makes the largest component of each axis positive."""
     k, axes = problem.k, problem.axes
     with k.loop("c", problem.n) as c:
         with k.loop("i", problem.n) as i:

@@ -1,4 +1,4 @@
-"""Kernels of linear systems: the columns of a tile behind its matrix become the solution."""
+"""Kernels of linear systems: the columns of a tile after its matrix become the solution."""
 
 from __future__ import annotations
 

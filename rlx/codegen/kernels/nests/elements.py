@@ -1,4 +1,4 @@
-"""Elements of a loop body's values: where they lie, and how they follow from others.
+"""Elements of a loop body's values: their addresses, and how they are computed from others.
 
 A value either has an array, in the kernel's local buffers or in its arguments, or its elements
 are computed where they are read. Movement ops move indices and cost nothing.
@@ -48,7 +48,7 @@ class Array:
     start: E | int = 0
 
     def at(self, index: Index) -> E:
-        """Return where an element lies in the buffer."""
+        """Return the offset of an element in the buffer."""
         fixed, total = 0, self.start
         for coordinate, stride in zip(index, self.strides, strict=True):
             if isinstance(coordinate, int):
@@ -133,7 +133,7 @@ class Elements:
         return real(element(node, named))
 
     def _is_padding(self, node: Node, piece: Piece, index: Index) -> bool:
-        """True if an operand is a zero that stands where a smaller array has no element."""
+        """True if an operand is a zero in place of an element that a smaller array lacks."""
         value, at = node.operands[piece.operand], _located(piece.position, index)
         if value in self.arrays or not (value.op.has(Trait.MOVEMENT) or value.op is ops.add):
             return False
@@ -155,7 +155,7 @@ def _located(position: Position, index: Index) -> Index:
 
 
 def _piece_at(found: IndexMap, index: Index) -> Piece | None:
-    """Return the piece that an index lies in; along axes that move, pieces are whole."""
+    """Return the piece that contains an index; along axes that move, pieces are whole."""
     return next((piece for piece in found.pieces if _holds(piece.box, index)), None)
 
 
@@ -238,7 +238,7 @@ class Contraction:
 
     node: Node
     batch: int | None = None
-    """The place, among the axes, of one that instances of a batch lie along; they stay apart."""
+    """The place, among the axes, of the one along the instances of a batch; they stay apart."""
     instance: E | int = 0
 
     @property

@@ -20,7 +20,7 @@ from rlx.ir.loop_signature import Parts
 
 
 class Place(NamedTuple):
-    """A value of a body, and where it lies in an argument of the kernel."""
+    """A value of a body, and its offset in an argument of the kernel."""
 
     value: Value
     buffer: Buffer
@@ -74,7 +74,7 @@ class LoopCondition(Protocol):
     """The condition of a loop, on the present values of its body's inputs."""
 
     def in_one_expression(self) -> E | None:
-        """Return the condition, if it is short enough to stand in `while`."""
+        """Return the condition, if it is short enough for `while`."""
 
     def truth(self) -> E:
         """Compute the condition: true if every element is."""
@@ -84,7 +84,7 @@ class LoopBody(Protocol):
     """The body of a loop under construction, and where its values are kept."""
 
     def blocks(self, steps: int) -> AbstractContextManager[None]:
-        """Open what stands around the loop: another loop, where lanes run block by block."""
+        """Open what encloses the loop: another loop, where lanes run block by block."""
 
     def enter(self, firsts: Sequence[Place], lasts: Sequence[Place]) -> None:
         """Bring the carries to where the loop keeps them."""

@@ -1,4 +1,4 @@
-"""The body of a loop as a nest of loops: carries in local arrays, rows where they lie."""
+"""The body of a loop as a nest of loops: carries in local arrays, rows in place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ArrayBody:
             nest.elements.arrays[first.value] = carry
 
     def read(self, place: Place) -> None:
-        """Take a const or row as it lies, or copied to where vectors can read it."""
+        """Take a const or row in place, or copied to where vectors can read it."""
         array = self.nest.argument(*place)
         if not self.nest.suits_vectors(array):
             source, array = array, self.nest.local(place.value, name_of(place.value))

@@ -1,4 +1,4 @@
-"""Loop nests: a loop whose body's values lie in local buffers, as one kernel.
+"""Loop nests: a loop whose body's values are in local buffers, as one kernel.
 
 Every op of the body becomes loops of its own here, over buffers whose layout suits vectors: short
 axes outermost, the vector axis innermost. The passes over the loop language make one nest of
@@ -79,11 +79,11 @@ class Nest:
         return [*short, *long, *([] if vector is None else [vector])]
 
     def argument(self, value: Value, buffer: Buffer, start: E | int = 0) -> Array:
-        """Return a value as it lies in an argument of the kernel."""
+        """Return a value as stored in an argument of the kernel."""
         return Array(self.k, value, buffer, static_strides(value.type.static_shape), start)
 
     def suits_vectors(self, array: Array) -> bool:
-        """True if an argument may be read where it lies."""
+        """True if an argument may be read in place."""
         axis = self.axes.get(array.value)
         return axis is None or array.strides[axis] == 1
 
@@ -165,7 +165,7 @@ class Nest:
             target.store(at, source.load(at))
 
     def _pieces(self, node: Node, target: Array) -> None:
-        """Store what each piece of an index map reads, over what lies outside of all."""
+        """Store what each piece of an index map reads, over what is outside of all."""
         found = index_map(node)
         assert found is not None, "`is_in_pieces` says so"
         if found.fill is not None:
@@ -210,7 +210,7 @@ class Nest:
         return fold.node.op.has(Trait.REDUCTION) and lies_along
 
     def _contract_lanes(self, fold: Contraction, target: Array, op: BinaryOp) -> None:
-        """Fold along vectors, as no axis of the result is long, or its operand lies so."""
+        """Fold along vectors, as no axis of the result is long, or its operand has that layout."""
         with self.over(target.value.type.static_shape, None) as (at, _):
             total = self.k.mutable("total", real(literal(fold.neutral, target.value.dtype)))
             with self._folded(fold, total, op) as inner:

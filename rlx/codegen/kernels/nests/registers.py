@@ -1,7 +1,7 @@
 """Bodies of loops in registers: each value's elements are scalars, spelled out.
 
 Many instances of a batch (lanes) run in one loop inside of that over the steps, which vectorizes:
-their carries lie in short local arrays, and what all lanes share is computed before it.
+their carries are in short local arrays, and what all lanes share is computed before it.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class RegisterNest:
     # Arrays
 
     def argument(self, value: Value, buffer: Buffer, start: E | int = 0) -> Array:
-        """Return a value as it lies in an argument of the kernel."""
+        """Return a value as stored in an argument of the kernel."""
         strides = static_strides(value.type.static_shape)
         axis = self.lanes.axes.get(value)
         if axis is not None and not isinstance(self.start.node, Const):
@@ -256,10 +256,12 @@ class RegisterNest:
             target.store(index, source.load(index))
 
     def read(self, source: Array) -> None:
-        """Take a const or row: tables and lanes as they lie, the elements of others by name."""
+        """Take a const or row: tables and lanes in place, the elements of others by name."""
         value = source.value
-        lies = self.tables.holds(value) or value in self.lanes.axes
-        self.elements.arrays[value] = source if lies else self.named(value, name_of(value), source)
+        stored = self.tables.holds(value) or value in self.lanes.axes
+        self.elements.arrays[value] = (
+            source if stored else self.named(value, name_of(value), source)
+        )
 
     def emit(self, nodes: Sequence[Node]) -> None:
         """Name the values that are kept and that all lanes share, in order."""
@@ -285,7 +287,7 @@ class RegisterNest:
                 continue
             if value.op is ops.input:
                 source = arrays[value]
-                assert isinstance(source, Array), "inputs of lanes lie in memory"
+                assert isinstance(source, Array), "inputs of lanes are in memory"
                 arrays[value] = self.named(value, name_of(value), source)
             elif value in self.kept:
                 arrays[value] = self.named(value, value.op.name)
@@ -330,7 +332,7 @@ class RegisterNest:
                 variable.set(value)
 
     def _lies_there(self, output: Value, carry: Array | Scalars) -> bool:
-        """True if a next value is in its place: unchanged, or changed where it lies."""
+        """True if a next value is in its place: unchanged, or changed in place."""
         array = self.elements.arrays.get(output)
         return output is carry.value or (array is not None and array is carry)
 

@@ -1,6 +1,6 @@
-"""Tables of bodies in registers: elements read and replaced where they lie in memory.
+"""Tables of bodies in registers: elements read and replaced in memory.
 
-See `passes.loops.tables` for what a table is. Reads and stores stand in the order of the body's
+See `passes.loops.tables` for what a table is. Reads and stores are in the order of the body's
 nodes; an index outside its range ends the kernel before it is used.
 """
 
@@ -42,7 +42,7 @@ class TableAccess:
     """Indices that were compared with an extent."""
 
     def reads_whole(self, node: Node) -> bool:
-        """True for what has to be computed where it stands, before its table changes."""
+        """True for what has to be computed at its place, before its table changes."""
         held = any(operand in self.tables.versions for operand in node.operands)
         return held and not self.tables.holds(node.result)
 
@@ -128,13 +128,13 @@ class TableAccess:
         shape, after = updates.type.static_shape, axis + indices.rank
         terms: list[Term] = []
         for chosen in np.ndindex(*indices.type.static_shape):
-            for before, behind in itertools.product(
+            for before, trailing in itertools.product(
                 np.ndindex(*shape[:axis]), np.ndindex(*shape[after:])
             ):
-                value = self.elements.at(updates, (*before, *chosen, *behind))
+                value = self.elements.at(updates, (*before, *chosen, *trailing))
                 if updates in self.tables.versions:
                     value = self.k.let("term", value)  # before it changes
-                terms.append(((*before, checked[chosen], *behind), value))
+                terms.append(((*before, checked[chosen], *trailing), value))
         return terms
 
     # Positions
@@ -142,7 +142,7 @@ class TableAccess:
     def _table(self, value: Value) -> Array:
         table = self.elements.arrays[value]
         if not isinstance(table, Array):
-            raise InternalError("a table lies in memory")
+            raise InternalError("a table is in memory")
         return table
 
     def _indices(self, indices: Value, extent: int) -> dict[Index, E]:
@@ -181,7 +181,7 @@ class TableAccess:
 
 
 def moved(corner: Index, index: Index) -> Index:
-    """Return the position at `index` behind `corner`."""
+    """Return the position at `index` from `corner`."""
     return tuple(at + by for at, by in zip(corner, index, strict=True))
 
 

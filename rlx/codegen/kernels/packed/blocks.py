@@ -1,6 +1,6 @@
 """Blocks of packed weights as kernels read them: one block, or one of each row of a panel.
 
-The bytes of a panel's rows lie side by side, `[panel][byte][row]`, so that a vector holds the
+The bytes of a panel's rows are interleaved, `[panel][byte][row]`, so that a vector holds the
 same byte of as many rows as it has lanes; the formulas of `rlx.ir.block_types` decode them
 side by side. Plain rows are read one byte at a time, by the same formulas.
 """
@@ -30,7 +30,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class PackedBlock:
-    """A block of each of `lanes` rows; the first bytes lie at `base`."""
+    """A block of each of `lanes` rows; the first bytes are at `base`."""
 
     k: KernelBuilder
     memory: Buffer
@@ -109,7 +109,7 @@ class PackedBlock:
             yield code.cast(Prim.F32)
 
     def weights(self, runs: list[Run], place: E, words: list[E]) -> Iterator[tuple[E, E]]:
-        """Yield where in the block the elements at a place of every run lie, and their values."""
+        """Yield positions in the block, and values, of the elements at a place of every run."""
         for run, code in zip(runs, self.codes(place, words), strict=True):
             value = run.scale * code
             yield place + run.first, value if run.offset is None else value + run.offset

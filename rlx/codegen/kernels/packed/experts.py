@@ -28,7 +28,7 @@ _COLUMNS = 64
 
 @kernel("grouped_matmul")
 def grouped_matmul(scope: Scope, x: Reader, weights: Reader, experts: Reader, y: Writer) -> None:
-    """Each row of `x` meets the matrix of its expert where that lies, some columns at a time."""
+    """Multiply each row of `x` by the matrix of its expert in place, some columns at a time."""
     k, prim = scope.k, compute_prim(y.dtype)
     source, target = x.grouped(((0,), (1,))), y.grouped(((0,), (1,)))
     stack, chosen = weights.grouped(((0,), (1,), (2,))), experts.grouped(((0,),))
@@ -77,7 +77,7 @@ def grouped_dequant_matmul_streamed(
     transposed: bool,
     count: int,
 ) -> None:
-    """Each row of `x` meets the blocks of its expert's panels as they stream by."""
+    """Each row of `x` is multiplied by the blocks of its expert's panels as they are read."""
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     out, book = out_and_book(rest)
@@ -109,7 +109,7 @@ def grouped_dequant_matmul_in_tiles(
     transposed: bool,
     count: int,
 ) -> None:
-    """Rows that follow each other and chose one expert meet its decoded panels in tiles.
+    """Consecutive rows routed to one expert share its dequantized panels.
 
     Where rows are sorted by their experts, each chosen matrix is decoded once.
     """

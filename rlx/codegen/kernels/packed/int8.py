@@ -137,7 +137,7 @@ def dequant_matmul_words_streamed(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """All rows, few of them, meet the words of a panel as they stream by."""
+    """All rows, few of them, are multiplied by the words of a panel as they are read."""
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     target, out, book = _rest(rest)
@@ -162,7 +162,7 @@ def _add_block(
 ) -> None:
     """Add the products with a block of a panel to the totals of all rows.
 
-    Scales are computed behind the sums of products: both at once are more than registers hold.
+    Scales are computed after the sums of products: both at once are more than registers hold.
     """
     kind, zero = block.kind, const(0, Prim.I32, block.lanes)
     start = k.let("start", number * kind.elements)
@@ -215,7 +215,7 @@ def dequant_matmul_words_in_tiles(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """Codes of some blocks of a few panels are unpacked, and meet many rows in tiles."""
+    """Codes of some blocks of a few panels are unpacked, and multiply many rows in tiles."""
     del transposed
     k, kind = scope.k, block_type(scheme)
     target, out, book = _rest(rest)
@@ -312,7 +312,7 @@ class _Strip:
         return cls(k, rows, depth, words, units, sums)
 
     def copy(self, given: _Rows, row: E, stop: E, start: E, count: E) -> None:
-        """Copy `count` elements from one on; the last row stands for those that are missing."""
+        """Copy `count` elements from one on; the last row replaces missing ones."""
         k = self.k
         parts = (
             (self.words, given.words, BYTES),

@@ -1,8 +1,8 @@
 """Packing bytes into words of four, as products of bytes read them.
 
-The bytes of a word lie a quarter of the axis apart, so that neighboring words are made of vectors
-of neighboring bytes, without any shuffle; or they are neighbors, to meet bytes that are read as
-words where they lie. Where the axis is no multiple of four, the last words lack some bytes, which
+The bytes of a word are a quarter of the axis apart, so that neighboring words are made of vectors
+of neighboring bytes, without any shuffle; or they are neighbors, for bytes that are read as
+words in place. Where the axis is no multiple of four, the last words lack some bytes, which
 are zero.
 """
 
@@ -23,7 +23,7 @@ from rlx.ir.ops.byte_products import BYTES, SIGN
 from rlx.ir.ops.conv_geometry import Pads
 from rlx.ir.shape import product, upper
 
-no_kernel("bytes_as_words", because="its result is its operand where it lies")
+no_kernel("bytes_as_words", because="its result is its operand's memory")
 
 
 @kernel("pack_bytes")
@@ -40,8 +40,8 @@ def pack_bytes(
     value: int,
 ) -> None:
     k, rank = scope.k, len(x.shape)
-    line, behind = rank == axis + 1, tuple(range(axis + 1, rank))
-    planes = () if line else tuple((each,) for each in behind) if padding else (behind,)
+    line, trailing = rank == axis + 1, tuple(range(axis + 1, rank))
+    planes = () if line else tuple((each,) for each in trailing) if padding else (trailing,)
     each = (tuple(range(axis)), (axis,), *planes)
     source, target = x.grouped(each), words.grouped(each)
     extent = upper(x.shape[axis]) // groups
@@ -77,7 +77,7 @@ def _segments(extent: int, *, neighbors: bool) -> Iterator[tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of one line, or of a plane whose positions lie behind the axis."""
+    """The words of one line, or of a plane whose positions are after the axis."""
 
     k: KernelBuilder
     read: GroupedReader

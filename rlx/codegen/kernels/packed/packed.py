@@ -1,12 +1,12 @@
 """Products with weights in blocks, and their decoding.
 
-Few rows meet every block as it streams by, once, and the codes are multiplied before their
+Few rows are multiplied by each block as it is read, once, and the codes are multiplied before their
 scale:
 
     sum over l of x[l] * (scale * code[l] + offset)
         = scale * (sum of x[l] * code[l]) + offset * (sum of x[l])
 
-Many rows meet weights that were decoded: some blocks of a panel of rows at a time, into a
+Many rows are multiplied by decoded weights: some blocks of a panel of rows at a time, into a
 buffer that stays in the cache, against which tiles of rows run in registers.
 """
 
@@ -38,7 +38,7 @@ _LINE = 64
 """Bytes of a line of memory."""
 
 _STRIP_PADDING = 16
-"""Elements between the rows of a copied strip, so that they do not meet in the cache."""
+"""Elements between the rows of a copied strip, against cache conflicts."""
 
 
 @kernel("dequantize_blocks")
@@ -93,7 +93,7 @@ def dequant_matmul_streamed(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """All rows of `x`, few of them, meet the blocks of a panel as they stream by."""
+    """All rows of `x`, few of them, are multiplied by the blocks of a panel as they are read."""
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     out, book = out_and_book(rest)
@@ -112,7 +112,7 @@ def dequant_matmul_streamed(
 
 @dataclass(frozen=True, slots=True)
 class PanelRows:
-    """Rows of `x` that meet the blocks of as many weight rows as there are lanes."""
+    """Rows of `x` by the blocks of as many weight rows as there are lanes."""
 
     k: KernelBuilder
     x: GroupedReader
@@ -180,7 +180,7 @@ def dequant_matmul_in_tiles(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """Some blocks of a few panels are decoded, and meet many rows of `x` in register tiles."""
+    """Some blocks of a few panels are decoded, and multiply many rows of `x` in register tiles."""
     del transposed
     k, kind = scope.k, block_type(scheme)
     out, book = out_and_book(rest)
@@ -242,7 +242,7 @@ class TiledProduct:
                         k.store(weights, row * shape.columns + vector * shape.lanes, value)
 
     def _copy(self, strip: Buffer, row: E, stop: E, start: E, count: E) -> None:
-        """Copy the rows of a tile side by side; the last row stands for those that are missing."""
+        """Copy the rows of a tile side by side; the last row replaces missing ones."""
         k = self.panels.k
         with k.loop("i", self.panels.shape.rows) as i:
             source = k.let("source", minimum(row + i, stop - 1))
@@ -262,7 +262,7 @@ class TiledProduct:
 
 
 def ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int) -> None:
-    """Ask for as many elements as a block has, some way behind it.
+    """Prefetch as many elements as a block has, some way after it.
 
     What processors foresee ends with a page, and is no order in which runs of a block take turns.
     """
@@ -273,7 +273,7 @@ def ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int) -> None:
 
 
 def blocks_of_row(kind: BlockType, operand: Reader) -> int:
-    """Return the blocks of a row, from rows of blocks or rows that meet them."""
+    """Return the blocks of a row, from rows of blocks or of activations."""
     extent = operand.shape[-1]
     if not isinstance(extent, int):
         raise InternalError("rows of blocks have a static number of bytes")

@@ -30,7 +30,7 @@ _DEPTH = 256
 """Elements of K that are unpacked at a time: 32 KiB of f32 for 32 columns."""
 
 BLOCK_ROWS = 132
-"""Rows that meet unpacked weights before these are unpacked again."""
+"""MC: rows of A per dequantized block."""
 
 Multiply: TypeAlias = Callable[[Buffer, E, E], None]
 """Adds the products of the tile of rows from one on to the sums that wait at a place."""
@@ -69,9 +69,9 @@ class Panels:
         return self.shape.columns // self.shape.lanes
 
     def base(self, vector: int, block: E) -> E:
-        """Return where a block of one of the tile's vectors of columns lies.
+        """Return the address of a block of one of the tile's vectors of columns.
 
-        The last panel stands for those that are missing.
+        The last panel replaces missing ones.
         """
         lanes, last = self.shape.lanes, -(-self.columns // self.shape.lanes) - 1
         panel = minimum(self.panel * self.vectors + vector, last)
@@ -104,7 +104,7 @@ def panel_rows(
 ) -> Iterator[tuple[E, E, E]]:
     """Open a parallel loop over the panels of `columns`, for some rows at a time.
 
-    Yields the panel, the first row and the row behind the last; `multiplied` is the work of all.
+    Yields the panel, the first row and the row after the last; `multiplied` is the work of all.
     """
     panels = -(-columns // shape.columns)
     block_rows = _rows_of_block(shape)
@@ -116,7 +116,7 @@ def panel_rows(
 
 
 def last_of_block(k: KernelBuilder, shape: Tile, start: E, height: E) -> E:
-    """Return the row behind the last that may meet what is unpacked for `start`."""
+    """Return the row after the last that may use what is unpacked for `start`."""
     return k.let("most", minimum(start + _rows_of_block(shape), height))
 
 

@@ -1,6 +1,6 @@
 """Blocks of packed weights as words of four codes, for instructions that multiply four bytes.
 
-Words of a panel's rows lie side by side, `[panel][word][row]`: a vector holds the same four bytes
+Words of a panel's rows are interleaved, `[panel][word][row]`: a vector holds the same four bytes
 of as many rows as it has lanes. Formulas that mask, shift and join bytes give four codes at once,
 on whole words; of others the codes are computed one by one and put together.
 """
@@ -92,7 +92,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a segment lies, before its scale is computed."""
+    """Address of a segment, before its scale is computed."""
 
     first: int
     length: int
@@ -101,7 +101,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class WordBlock(PackedBlock):
-    """A block of each of `lanes` rows, in words; the first lie at `base`."""
+    """A block of each of `lanes` rows, in words; the first are at `base`."""
 
     loaded: dict[int, E] | None = None
     """Words of scales by their number, once they are loaded."""
@@ -130,7 +130,7 @@ class WordBlock(PackedBlock):
     def packed_codes(self, word: E, words: list[E]) -> Iterator[E]:
         """Yield word `word` of the codes of every run, less their bias.
 
-        Bytes of words that lie in memory as i32 come out signed, as `sdot` takes them.
+        Bytes of words stored as i32 come out signed, as `sdot` takes them.
         """
         moved = is_moved(self.kind, self.memory)
         for found in self._unsigned_codes(word, words):
@@ -160,7 +160,7 @@ class WordBlock(PackedBlock):
         return _right(word, 8 * byte).cast(Prim.U8)
 
     def _bytes(self, at: int, prim: Prim) -> E:
-        """Return a field, of one word where it does not lie across two."""
+        """Return a field, of one word where it does not span two."""
         word, byte = self.word_at(at)
         if byte + prim.size > BYTES:
             return PackedBlock._bytes(self, at, prim)
@@ -197,7 +197,7 @@ class _WholeWords:
             return self.block.byte(at)
         word, byte = self.block.word_at(at)
         if byte:
-            raise TypeError("codes lie across words")
+            raise TypeError("codes span words")
         return Word(word)
 
     def signed(self, at: Place) -> Word:
@@ -231,7 +231,7 @@ def whole_words(block: WordBlock, word: E) -> list[Word]:
 
 @functools.cache
 def spans_of(kind: BlockType) -> tuple[Span, ...]:
-    """Return where the segments of a block type lie, without code for their scales."""
+    """Return the addresses of the segments of a block type, without code for their scales."""
     segments = _scratch_block(kind).segments()
     return tuple(Span(s.first, s.length, s.offset is not None) for s in segments)
 

@@ -82,7 +82,7 @@ class Windows:
 
     @property
     def groups(self) -> Groups:
-        """What is in front, each spatial axis, and what lies inside."""
+        """The outer axes, each spatial axis, and the inner axes."""
         every = tuple(range(len(self.shape)))
         end = len(self.shape) - self.inner
         return every[: self._first], *((axis,) for axis in every[self._first : end]), every[end:]
@@ -123,7 +123,7 @@ def windows_of(shape: Shape, *, inner: int, **geometry: Any) -> Windows:
 
 @kernel(*POOLS)
 def pool(scope: Scope, x: Reader, y: Writer, **geometry: Any) -> None:
-    """Fold every window, by the fold that the anchor's name stands for."""
+    """Fold every window, by the fold of the anchor's name."""
     anchor = scope.body.anchor
     assert anchor is not None  # this builder runs for an anchor
     fold = across_columns(POOLS[anchor.op.name](x.dtype))
@@ -209,7 +209,7 @@ def _fold_pairs(
     state: Sequence[Buffer],
     write: Callable[[E, E, State], None],
 ) -> E:
-    """Fold windows that lie two elements apart, a vector of them at a time; return how many.
+    """Fold windows that are two elements apart, a vector of them at a time; return how many.
 
     Every second element of two vectors is one shuffle: no compiler finds it in loads two apart.
     """
@@ -323,7 +323,7 @@ def outer_taps(scope: Scope, windows: Windows, place: Sequence[E]) -> Iterator[t
 
 @contextmanager
 def tap_loop(scope: Scope, name: str, axis: WindowAxis, window: E) -> Iterator[tuple[E, E]]:
-    """Loop over the taps of one window that lie inside: position and tap."""
+    """Loop over the taps of one window that are inside: position and tap."""
     k, extent = scope.k, scope.extents(axis.extent)
     start, stop = scope.extents(0), scope.extents(axis.size)
     if not axis.is_inside:

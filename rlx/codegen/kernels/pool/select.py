@@ -2,7 +2,7 @@
 
 A block of windows is compared tap by tap, so that the lanes are neighboring windows; the tap
 that won is kept. A second pass over the taps reads or adds where it is the one that won: the
-windows meet distinct elements at one tap.
+windows read distinct elements at one tap.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Tap:
     at: E
     """The place of window and column in local arrays."""
     position: tuple[E, ...]
-    """Where on the spatial axes it lies."""
+    """Its position on the spatial axes."""
 
 
 def _winners(
@@ -138,7 +138,7 @@ def _meeting(scope: Scope, last: WindowAxis, block: Block, shift: E) -> tuple[E,
     k = scope.k
     if last.is_inside:
         return scope.extents(0), block.width
-    first = k.let("meets", maximum(ceil_div(shift * -1, last.stride), block.first))
+    first = k.let("first", maximum(ceil_div(shift * -1, last.stride), block.first))
     end = minimum(
         ceil_div(scope.extents(last.extent) - shift, last.stride), block.first + block.width
     )

@@ -1,6 +1,6 @@
 """Matrix products by `cblas_?gemm` of a BLAS library.
 
-Operands are read where they lie, transposed or not. On several threads a product is cut into
+Operands are read in place, transposed or not. On several threads a product is cut into
 blocks of rows, each of which is one call: the same ones for any number of threads.
 """
 

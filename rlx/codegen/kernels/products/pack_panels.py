@@ -105,7 +105,7 @@ class _Rows:
             self._fill_up(panels, rest)
 
     def _fill_up(self, panel: Operand, rest: Operand) -> None:
-        """Copy the `rest` columns of the last panel, and zeros behind them."""
+        """Copy the `rest` columns of the last panel, and zeros after them."""
         k, last = self.k, index(panel)
         with k.loop("row", self.end, start=self.first) as row:
             self._copy(last, row, rest)

@@ -61,7 +61,7 @@ class Split:
     depth: int
     """Elements of K at a time."""
     copies: bool
-    """True if the rows of a tile are copied together before panels meet them."""
+    """True if the rows of a tile are copied together before the panels are read."""
 
     @property
     def whole(self) -> bool:
@@ -89,7 +89,7 @@ def split_product(
 ) -> Split:
     """Cut a product of tiles of `rows` by `width` elements of `size` bytes.
 
-    `turned` says that the rows of `a` lie as columns.
+    `turned` says that the rows of `a` are stored as columns.
     """
     tiles = max(1, -(-height // rows))
     row_bytes = max(1, inner) * size
@@ -171,6 +171,6 @@ def matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
 
 
 def row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Group the axes as (nothing, all rows, column): one matrix meets all rows."""
+    """Group the axes as (nothing, all rows, column): one matrix multiplies all rows."""
     rank = len(shape) - 1
     return ((), tuple(range(rank)), (rank,))

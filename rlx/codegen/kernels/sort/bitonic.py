@@ -5,7 +5,7 @@ A row fills a power of two of places, the last of them with keys above all: plac
 order with its mirror image, and then with those at half of the distance, and so on. Within a lane
 that takes minima and maxima of whole vectors, eight at a time in registers; between lanes a shuffle
 before them. No step depends on the elements. At the end squares of vectors are turned, so that
-lanes become rows. Keys have their indices behind them where these are wanted.
+lanes become rows. Keys are followed by their indices where these are needed.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def sort_by_bitonic_network(scope: Scope, x: Reader, y: Writer, *, lowering: Bit
 
 @kernel("argsort", lowering=Bitonic)
 def argsort_by_bitonic_network(scope: Scope, x: Reader, y: Writer, *, lowering: Bitonic) -> None:
-    """Sort keys with their indices behind them, so that no two records are equal."""
+    """Sort keys followed by their indices, so that no two records are equal."""
     k, length, target = scope.k, upper(x.shape[-1]), result(y)
 
     def take(row: E, start: E, in_order: Buffer) -> None:

@@ -113,7 +113,7 @@ def _has_equals(keys: list[E]) -> E:
 
 @kernel("argsort", lowering=SideBySide)
 def argsort_side_by_side(scope: Scope, x: Reader, y: Writer, *, lowering: SideBySide) -> None:
-    """Sort keys with their indices behind them."""
+    """Sort keys followed by their indices."""
     with _blocks(scope, x.type, lowering.lanes) as (_, rows):
         keys = rows.read(given(x), order_key)
         records = [

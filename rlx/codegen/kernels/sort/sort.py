@@ -296,7 +296,7 @@ def topk_by_sorting(scope: Scope, x: Reader, values: Writer, indices: Writer, *,
 
 
 Sorted: TypeAlias = Callable[[Callable[[E, E], None]], None]
-"""Sorts a row; its argument is told each place in the order and the index that belongs there."""
+"""Sorts a row; its argument is called with each place in the order and its index."""
 
 
 @contextmanager
