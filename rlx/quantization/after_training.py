@@ -175,6 +175,7 @@ def quantize(
     percentile: float = 99.99,
     largest_error: float = 0.1,
     keep: Sequence[str] = (),
+    propagate_nonfinite: bool = True,
     progress: TextIO | bool | None = None,
 ) -> Quantized:
     """Return a function or graph with its products and convolutions by weights in eight bits.
@@ -188,8 +189,10 @@ def quantize(
     `method` says how the range of an activation follows from what was seen: its maximum, a
     percentile, or the least divergence of distributions ("entropy"). Layers whose result is off by
     more than `largest_error` (of its norm, on the first batch), and those whose weights `keep`
-    names, stay in floats; the report says which and why. `progress` is a stream for a bar, or True
-    for the terminal's. The result is called with inputs; its `graph` and `params` are for
+    names, stay in floats; the report says which and why. A row of a product, or a pixel and group
+    of a convolution, that reads NaN or an infinity is NaN; with `propagate_nonfinite=False` the
+    nearest codes are computed with, as if inputs were finite. `progress` is a stream for a bar, or
+    True for the terminal's. The result is called with inputs; its `graph` and `params` are for
     `rlx.compile` and `rlx.aot`.
     """
     require_batches(calibration)
@@ -203,7 +206,7 @@ def quantize(
         )
     kept = (keep,) if isinstance(keep, str) else keep
     kept = tuple(kept) if isinstance(kept, Iterator) else kept  # which is read once only
-    choice = Choice(method, percentile, largest_error, kept)
+    choice = Choice(method, percentile, largest_error, kept, propagate_nonfinite)
     if isinstance(function_or_graph, Graph):
         graph = function_or_graph
         values = graph.param_values if params is None else params

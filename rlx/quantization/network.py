@@ -17,9 +17,10 @@ from rlx.ir.graph import Graph, Value
 from rlx.passes.rewrite import copy_node, finish
 from rlx.passes.rewrites.fold_batch_norm import fold_batch_norm
 from rlx.quantization.calibration import Activation, tapped
+from rlx.quantization.nonfinite import flag_of
 from rlx.quantization.report import Layer, Report
 from rlx.quantization.requirements import require_params
-from rlx.quantization.rounding import Choice, Rounding, Steps, quantized_weights, roundings_of
+from rlx.quantization.rounding import Choice, Rounding, quantized_weights, roundings_of
 from rlx.quantization.sites import Scales, Site, along, declared_weights, sites_of
 from rlx.runtime.compile import compile
 
@@ -100,7 +101,7 @@ class Network:
     def rewritten(self, roundings: Sequence[Rounding]) -> tuple[Graph, dict[str, Array]]:
         """Return the graph with integer products in place of those that are quantized."""
         pairs = zip(self.sites, roundings, strict=True)
-        chosen = {site.node: (site, r.input) for site, r in pairs if r.layer.is_quantized}
+        chosen = {site.node: (site, r) for site, r in pairs if r.layer.is_quantized}
         names = {site.weights for site, _ in chosen.values()}
         graph = self.graph
         target, value_map = Graph(f"{graph.name}_int8"), dict[Value, Value]()
@@ -110,12 +111,12 @@ class Network:
                 codes = target.param(str(node.name), node.result.shape, DType.I8)
                 value_map[node.result] = codes
             elif node in chosen:
-                site, steps = chosen[node]
-                scaled = site.scaled(self.values[site.weights], steps.scales)
+                site, rounding = chosen[node]
+                scaled = site.scaled(self.values[site.weights], rounding.input.scales)
                 params[site.weights], factors = quantized_weights(scaled, site.outputs_axis)
                 with target.attributed(node.source, node.scope):
                     x, w = (value_map[operand] for operand in node.operands)
-                    value_map[node.result] = _product(site, x, w, steps, factors)
+                    value_map[node.result] = _product(site, x, w, rounding, factors)
             else:
                 copy_node(target, node, value_map)
         finish(target, graph, value_map)
@@ -123,13 +124,14 @@ class Network:
         return target, params
 
 
-def _product(site: Site, x: Value, w: Value, steps: Steps, factors: Scales) -> Value:
-    """Append `quantize(x) * w` in i32, scaled back to f32."""
+def _product(site: Site, x: Value, w: Value, rounding: Rounding, factors: Scales) -> Value:
+    """Append `quantize(x) * w` in i32, scaled back to f32; NaN where it reads NaN or infinity."""
     graph, node = x.graph, site.node
-    scales, zero = tuple(steps.scales.tolist()), steps.zero
+    scales, zero = tuple(rounding.input.scales.tolist()), rounding.input.zero
     axis = site.channels if len(scales) > 1 else None
     codes = ops.quantize(x, scales=scales, zero_points=(zero,) * len(scales), axis=axis)
     wide, weights = (ops.cast(operand, to=DType.I32) for operand in (codes, w))
     (total,) = graph.append(node.op, (wide - zero if zero else wide, weights), node.attrs)
     column = along(factors, 1, x.rank) if node.op is ops.conv else factors
-    return ops.cast(total, to=DType.F32) * graph.constant(column)
+    result = ops.cast(total, to=DType.F32) * graph.constant(column)
+    return result + flag_of(site, x) if rounding.propagates else result

@@ -34,6 +34,7 @@ class Choice:
     percentile: float
     largest_error: float
     keep: Sequence[str]
+    propagate_nonfinite: bool = True
 
     def __post_init__(self) -> None:
         require_range(self.method, self.percentile)
@@ -41,6 +42,11 @@ class Choice:
         require_number("largest_error", self.largest_error, share)
         if not self.largest_error >= 0:
             raise InputError(f"largest_error is {self.largest_error}", remedy=f"give {share}")
+        if not isinstance(self.propagate_nonfinite, bool):
+            raise InputError(
+                f"propagate_nonfinite is {self.propagate_nonfinite!r}",
+                remedy="give True, or False where inputs are known to be finite",
+            )
         if not (isinstance(self.keep, Iterable) and all(isinstance(n, str) for n in self.keep)):
             raise InputError(
                 f"keep is {self.keep!r}", remedy="give names of weights, as the report has them"
@@ -53,6 +59,8 @@ class Rounding:
 
     layer: Layer
     input: Steps
+    propagates: bool
+    """True if its result is NaN where its input holds NaN or infinities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,9 @@ def roundings_of(
     found = zip(sites, weights, errors[best], strict=True)
     steps = candidates[best]
     return [
-        Rounding(_layer(site, steps, activation, w, error, choice), steps)
+        Rounding(
+            _layer(site, steps, activation, w, error, choice), steps, choice.propagate_nonfinite
+        )
         for site, w, error in found
     ]
 

@@ -19,7 +19,6 @@ from rlx.quantization import (
     insert_q_dq,
     integer_graph,
 )
-from rlx.tracing.errors import ConcretizationError
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(5, 16)).astype(np.float32)
@@ -84,7 +83,6 @@ CALLS: dict[str, tuple[type[RlxError], str, Callable[[], Any]]] = {
     "keep, read once": (
         InputError, "keep names other", lambda: quantized(keep=(name for name in ["other"]))),
     "progress numbers": (InputError, "progress is array", lambda: quantized(progress=np.ones(2))),
-    "inside of jit": (ConcretizationError, "NumPy function", lambda: rlx.jit(quantized())(X)),
     "progress": (InputError, "progress is 'yes'", lambda: quantized(progress="yes")),
     "an input twice": (
         InputError, "x was given in order and by name",
