@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import DTypeError, InputError
+from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
 from rlx.numpy.axes import static_shape
-from rlx.tracing.apply import as_tracer, convert, function
+from rlx.tracing.apply import as_tracer, convert, emit, function
+from rlx.tracing.tracer import Tracer
 
 
 def _fold(fold: Callable[..., Any], name: str, doc: str) -> Callable[[Any, Any], Any]:
@@ -153,8 +155,21 @@ def _as_index(found: Any, dtype: Any) -> Any:
 
 @function
 def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
-    """The `k` largest along an axis and their indices (i32)."""
-    return sorting.top_k(operand, k, axis=axis)
+    """The `k` largest along an axis and their indices (i32); 0.0 is larger than -0.0."""
+    x = as_tracer(operand)
+    if not x.value.dtype.is_float:
+        return sorting.top_k(x, k, axis=axis)
+    _, places = sorting.top_k(_total_order(x), k, axis=axis)
+    return indexing.take_along_axis(x, places, axis), places
+
+
+def _total_order(x: Tracer) -> Any:
+    """Return integers that are ordered as floats are, -0.0 below 0.0 and NaN above all."""
+    dtype = {2: DType.I16, 4: DType.I32, 8: DType.I64}[x.value.dtype.size]
+    greatest = int(np.iinfo(dtype.numpy).max)
+    bits: Any = emit(ops.bitcast, x, to=dtype)
+    keys = elementwise.where(bits < 0, bits ^ greatest, bits)
+    return elementwise.where(elementwise.isnan(x), greatest, keys)
 
 
 @function

@@ -276,3 +276,19 @@ def test_products_of_groups_are_jaxs(shapes: Any, sizes: Any, dims: Any) -> None
             moved[place] = wide[place] + step * way
             ends.append(np.sum(of(lax, moved[0], moved[1]) ** 2))
         np.testing.assert_allclose(np.sum(gradient * way), (ends[0] - ends[1]) / 2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("backend", ["reference", "c", "llvm"])
+def test_top_k_orders_zeros_by_their_sign(dtype: str, backend: Any) -> None:
+    x = np.array([-0.0, 0.0, -0.0, 0.0, np.nan, -3, 5, -np.inf], dtype)
+    values, places = rlx.jit(lambda x: lax.top_k(x, 8), backend=backend)(x)
+    np.testing.assert_array_equal(places, [4, 6, 1, 3, 0, 2, 5, 7])  # JAX's
+    np.testing.assert_array_equal(values.view(f"u{x.itemsize}"), x[places].view(f"u{x.itemsize}"))
+
+
+def test_top_k_has_the_derivative_of_what_it_takes() -> None:
+    x = np.array([[-0.0, 0, 2, -1], [3, 1, 0, -0.0]], np.float32)
+    weights = np.array([3, 5], np.float32)
+    slope = rlx.grad(lambda x: rnp.sum(lax.top_k(x, 2)[0] * weights))(x)
+    np.testing.assert_array_equal(slope, [[0, 5, 3, 0], [3, 5, 0, 0]])
