@@ -933,7 +933,7 @@ class Builders(Generic[Value]):
         return self._one(OPS["neg"], (x,))
 
     def pow(self, a: Operand[Value], b: Operand[Value]) -> Value:
-        """`a` to the power of `b`; integers wrap and read a negative exponent as 0."""
+        """`a` to the power of `b`; integers wrap, and negative powers are -1, 0 or 1."""
         return self._one(OPS["pow"], (a, b))
 
     def real(self, z: Operand[Value]) -> Value:

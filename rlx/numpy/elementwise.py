@@ -161,9 +161,14 @@ def fmod(x: Any, y: Any) -> Any:
 
 @function
 def power(x: Any, y: Any) -> Any:
-    """`x ** y`. A small Python integer `y` becomes products, without a logarithm."""
+    """`x ** y`. A small Python integer `y` becomes products, without a logarithm.
+
+    A negative power of an integer is an integer: of 1 and -1 these, else 0.
+    """
     if isinstance(y, int) and not isinstance(y, bool) and -4 <= y <= 4:
-        return _small_power(as_tracer(x), y)
+        base = as_tracer(x)
+        if y >= 0 or base.value.dtype.is_float or base.value.dtype.is_complex:
+            return _small_power(base, y)
     if _is_bool(x, y):
         x = convert(x, DType.I32)
     return emit_promoted(ops.pow, x, y)

@@ -46,16 +46,27 @@ def test_every_pair_of_dtypes_casts(source: str) -> None:
 def test_integer_quotients_and_powers_never_fault(dtype: str) -> None:
     least = np.iinfo(dtype).min
     a, b = np.array([7, -7, 7, 5, least], dtype), np.array([2, 2, -2, 0, -1], dtype)
-    base, exponent = np.array([3, 2, 5, 0, -3], dtype), np.array([5, 200 % 128, -3, 0, 3], dtype)
+    base = np.array([3, 2, 5, 0, -3, 1, -1, -1, 0, -2, least, -1], dtype)
+    exponent = np.array([5, 200 % 128, -3, 0, 3, -3, -3, -2, -1, least, -1, least], dtype)
     quotients, powers = run(lambda a, b, c, d: [ops.div(a, b), ops.pow(c, d)], a, b, base, exponent)
     np.testing.assert_array_equal(quotients, np.array([3, -3, -3, 0, least], dtype))
-    wrapped = [np.array(x**y if y >= 0 else 0, object) for x, y in
-               zip(base.tolist(), exponent.tolist(), strict=True)]  # fmt: skip
+    wrapped = [
+        x**y if y >= 0 else {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)  # truncated quotients
+        for x, y in zip(base.tolist(), exponent.tolist(), strict=True)
+    ]
     bits = np.iinfo(dtype).bits
     expected = [(int(n) + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1) for n in wrapped]
-    expected[2] = int(powers[2])  # of a negative exponent: as the op states, next line
     np.testing.assert_array_equal(powers, np.array(expected, dtype))
-    assert powers[2] == run(ops.pow, base, np.array([5, 7, 0, 0, 3], dtype))[0][2]
+
+
+@pytest.mark.parametrize("exponent", [-1, -2, -3, -4, -5, -8])
+def test_negative_powers_of_integers_are_integers(exponent: int) -> None:
+    base = np.array([0, 1, -1, 2, -7], np.int32)
+    expected = np.array([0, 1, -1 if exponent % 2 else 1, 0, 0], np.int32)
+    for power in (exponent, np.int32(exponent)):
+        found = np.asarray(rlx.jit(lambda x, power=power: x**power)(base))
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

@@ -131,7 +131,7 @@ div = binary(
 )
 pow = binary(
     "pow",
-    "`a` to the power of `b`; integers wrap and read a negative exponent as 0.",
+    "`a` to the power of `b`; integers wrap, and negative powers are -1, 0 or 1.",
     _NUMERIC,
     _DEAR,
 )

@@ -89,7 +89,8 @@ def _div(a: Array, b: Array) -> Array:
 
 def _pow(a: Array, b: Array) -> Array:
     if np.issubdtype(b.dtype, np.integer):
-        return np.power(a, np.maximum(b, 0))
+        positive = np.power(a, np.where(b < 0, b & 1, b))  # 1 and -1 have the period 2
+        return np.where((b < 0) & (a != 1) & (a != -1), a.dtype.type(0), positive)
     # Of an exponent for all elements, 0.5, NumPy takes square roots: NaN of -inf, -0.0 of -0.0.
     base, exponent = np.broadcast_arrays(a, b)
     return np.power(np.atleast_1d(base), np.array(exponent, ndmin=1, order="C")).reshape(base.shape)

@@ -50,11 +50,11 @@ def modulo_integers(a: E, b: E) -> E:
 
 @cache
 def integer_power(prim: Prim) -> Function:
-    """`a ** max(b, 0)`, wrapping."""
+    """`a ** b`, wrapping; `trunc(1 / a ** -b)` of a negative exponent, and 0 for `a` = 0."""
     m = FunctionBuilder(Prim.F32)
     params = m.parameter("a", prim), m.parameter("b", prim)
     a, b = E(params[0]), E(params[1])
-    exponent = select(b < 0, 0, b) if prim.is_signed else b
+    exponent = select(b < 0, b & 1, b) if prim.is_signed else b  # 1 and -1 have the period 2
     exponent = m.let("exponent", exponent)
     result, square = const(1, prim), a
     bits = prim.size * 8 - (1 if prim.is_signed else 0)
@@ -63,7 +63,10 @@ def integer_power(prim: Prim) -> Function:
         result = m.let("power", select(chosen, result * square, result))
         if bit + 1 < bits:
             square = m.let("square", square * square)
-    doc = "a ** max(b, 0), wrapping."
+    if prim.is_signed:
+        vanishes = (b < 0) & a.ne(1) & a.ne(-1)
+        result = m.let("result", select(vanishes, 0, result))
+    doc = "a ** b, wrapping; of a negative exponent 1, -1 or 0, as 1 / a ** -b truncates."
     return Function(f"pow_{prim}", params, tuple(m.lets), result.node, doc)
 
 
