@@ -212,3 +212,15 @@ def test_an_index_below_the_extent_is_refused(op: str, known: bool) -> None:
     inputs, weights = ([x], [index, *updates]) if known else ([x, index, *updates], [])
     with pytest.raises(IndexOutOfRangeError):
         ours(one_node(op, inputs, weights, 20), inputs)
+
+
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
+def test_weights_of_far_samples_sum_to_one(mode: str, padding: str) -> None:
+    """From 2^24 on, neighbors of a place are no f32 of their own."""
+    grid = np.array([[[[1e8, 0.0], [-1e10, 1e10], [3e7, -4e7], [0.2, 1e30]]]], np.float32)
+    image = np.full((1, 1, 3, 4), 3.0, np.float32)
+    inputs = [image, grid]
+    made = one_node("GridSample", inputs, [], 20, mode=mode, padding_mode=padding)
+    found = ours(made, inputs)
+    np.testing.assert_allclose(found, np.full((1, 1, 1, 4), 3.0), rtol=1e-6)

@@ -225,18 +225,18 @@ def _sampled_between(
     x: Any, places: list[Any], reach: int, padding_mode: str, corners: bool
 ) -> Any:
     """Sum over the elements around each place, weighed by their distance on every axis."""
-    bases = [rnp.floor(p) for p in places]
     if padding_mode != "zeros" and reach == 1:
         places = [_reflected(p, e, padding_mode, corners) for p, e in
                   zip(places, x.shape[2:], strict=True)]  # fmt: skip
-        bases = [rnp.floor(p) for p in places]
+    bases = [rnp.floor(p) for p in places]
+    fractions = [p - base for p, base in zip(places, bases, strict=True)]
     total: Any = 0
     steps = range(1 - reach, reach + 1)
     for offsets in np.ndindex(*(len(steps),) * len(places)):
         taps = [base + steps[o] for base, o in zip(bases, offsets, strict=True)]
         weight: Any = 1
-        for place, tap in zip(places, taps, strict=True):
-            distance = rnp.abs(place - tap)
+        for fraction, offset in zip(fractions, offsets, strict=True):
+            distance = rnp.abs(fraction - steps[offset])  # a far tap is rounded, this is not
             weight = weight * (1 - distance if reach == 1 else _traced_cubic(distance))
         total = total + _sampled(x, taps, padding_mode, corners) * rnp.expand_dims(weight, 1)
     return total
