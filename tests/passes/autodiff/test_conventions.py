@@ -48,6 +48,25 @@ def test_extrema_split_ties_over_all_reduced_axes() -> None:
     np.testing.assert_allclose(smallest, np.array([[0.5, 0.5], [1, 0]]))
 
 
+@pytest.mark.parametrize("reduction", [ops.reduce_max, ops.reduce_min])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_more_ties_than_16_bits_count_share_the_derivative(reduction: Any, dtype: str) -> None:
+    count = 70000
+    graph = Graph("ties")
+    x = graph.input("x", (count,), dtype)
+    graph.set_outputs([reduction(x, axes=(0,), keepdims=True)])
+    feeds = {"x": np.ones(count, x.dtype.numpy), "d_output": np.ones(1, x.dtype.numpy)}
+    (slope,) = evaluate(grad(graph, ["x"]), feeds)
+    np.testing.assert_array_equal(slope, np.full(count, 1 / count, np.float32).astype(slope.dtype))
+
+
+@pytest.mark.parametrize("x", [[-np.inf, -np.inf], [-np.inf, 1.0], [np.inf, 0.0], [np.nan, 0.0]])
+def test_logsumexp_of_nothing_but_impossible_terms_has_derivative_zero(x: list[float]) -> None:
+    slope = gradient_of(lambda x: ops.logsumexp(x, axes=(0,)), x)
+    expected = {-np.inf: [0, 0], 1.0: [0, 1], np.inf: [np.nan, 0]}.get(max(x), [np.nan, np.nan])
+    np.testing.assert_array_equal(slope, expected)
+
+
 def test_extremum_of_a_nan_has_no_derivative() -> None:
     result = gradient_of(lambda x: ops.reduce_max(x, axes=(0,)), [1, np.nan])
     np.testing.assert_array_equal(result, [0, 0])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, normalize_axis, upper
 from rlx.passes.autodiff.algebra import (
@@ -43,10 +46,11 @@ def extremum_jvp(
 ) -> Derivatives:
     """The mean tangent of the tied positions; a NaN result has none, and a zero tangent."""
     ties = ops.eq(x, restore_axes(at.result, x.shape, axes))
-    count = ops.reduce_sum(ops.cast(ties, to=x.dtype), axes=axes, keepdims=keepdims)
-    chosen = ops.where(ties, at.tangent, 0.0)
+    counted = DType.F32 if x.dtype.is_low_precision else x.dtype  # f16 ends at 65504
+    count = ops.reduce_sum(ops.cast(ties, to=counted), axes=axes, keepdims=keepdims)
+    chosen = ops.cast(ops.where(ties, at.tangent, 0.0), to=counted)
     total = ops.reduce_sum(chosen, axes=axes, keepdims=keepdims)
-    return total / ops.maximum(count, 1.0)
+    return ops.cast(total / ops.maximum(count, 1.0), to=x.dtype)
 
 
 @jvp(ops.reduce_prod)
@@ -127,7 +131,10 @@ def logsumexp_jvp(
     at: Pushforward, x: Value, *, axes: tuple[int, ...], keepdims: bool
 ) -> Derivatives:
     """From the result: the formula would exponentiate and sum once more."""
-    weights = ops.exp(x - restore_axes(at.result, x.shape, axes))
+    shift = ops.where(
+        ops.eq(at.result, -math.inf), 0.0, at.result
+    )  # so that weights are 0, not NaN
+    weights = ops.exp(x - restore_axes(shift, x.shape, axes))
     return ops.reduce_sum(weights * at.tangent, axes=axes, keepdims=keepdims)
 
 
