@@ -52,7 +52,7 @@ def normal(seed: int, key: int, shape: Any = (), mean: float = 0.0, scale: float
 @function
 def sample(
     logits: Any,
-    seed: int,
+    seed: Any,
     *,
     top_k: int = 0,
     top_p: float = 1.0,
@@ -63,7 +63,8 @@ def sample(
 
     Of each row the `top_k` largest (0: all; equals of the last one stay) are candidates, and of
     these the likeliest that together reach `top_p`. Row b takes word `offset + b` of the seed's
-    stream, so that the steps of a text draw different numbers. A row with NaN or inf, or of
+    stream, so that the steps of a text draw different numbers; seed 0 is a seed like any other, and
+    a traced seed changes without another compilation. A row with NaN or inf, or of
     nothing but -inf, is an `IndexOutOfRangeError`.
     """
     logits = rnp.asarray(logits, np.float32)
@@ -101,15 +102,25 @@ def _likeliest(shares: Any, top_p: float) -> Any:
     return rnp.take_along_axis(kept, rnp.argsort(order, axis=-1), axis=-1)
 
 
-def _words_from(seed: int, offset: Any, count: int) -> Any:
+def _words_from(seed: Any, offset: Any, count: int) -> Any:
     """Return `count` numbers in [0, 1) of a seed's stream, from word `offset` on."""
     place = rnp.asarray(offset, np.uint32) + np.arange(count, dtype=np.uint32)
     block, zero = e.right_shift(place, 2), np.uint32(0)
-    key = (np.uint32(seed & WORD), np.uint32(seed >> 32 & WORD))
-    words = [emit(ops.philox4x32, *key, block, zero, zero, zero, word=word) for word in range(4)]
+    words = [
+        emit(ops.philox4x32, *_key_words(seed), block, zero, zero, zero, word=word)
+        for word in range(4)
+    ]
     which = place & np.uint32(3)
     chosen: Any = rnp.select([which == np.uint32(word) for word in range(4)], words)
     return e.multiply(convert(e.right_shift(chosen, 8), DType.F32), np.float32(2.0**-24))
+
+
+def _key_words(seed: Any) -> tuple[Any, Any]:
+    """Return the lower and the upper word of a seed, which may be traced."""
+    if isinstance(seed, int):  # all 64 bits, without 64-bit types, too
+        return np.uint32(seed & WORD), np.uint32(seed >> 32 & WORD)
+    words = key_of(seed, impl="philox4x32")
+    return words[0], words[1]
 
 
 def _unit(state: int, shape: Shape) -> Any:

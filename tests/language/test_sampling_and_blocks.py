@@ -81,6 +81,21 @@ def test_seeds_that_stick_a_linear_generator_draw_as_any_other(seed: int) -> Non
     assert len(np.unique(np.asarray(rlx.random.uniform(key, (4096,))))) > 4000
 
 
+def test_a_traced_seed_draws_from_its_stream_without_recompilation() -> None:
+    traces = []
+
+    @rlx.jit
+    def draw(seed: Any) -> Any:
+        traces.append(seed)
+        return sample(np.zeros((4, 1000), np.float32), seed)
+
+    for seed in (0, 1, 42, 2**40 + 3):
+        stream = np.floor(1000 * np.asarray(philox.uniform(seed, 0, (4,))))
+        np.testing.assert_array_equal(draw(np.int64(seed)), stream)
+        np.testing.assert_array_equal(sample(np.zeros((4, 1000), np.float32), seed), stream)
+    assert len(traces) == 1
+
+
 def test_a_convolution_does_not_know_what_rounded_its_weights() -> None:
     """Rounding is an op with a rule of its own, so that gradients pass both, each by its rule."""
     draw = np.random.default_rng(5).standard_normal
