@@ -177,12 +177,19 @@ def _equations(closed: ClosedJaxpr) -> int:
 def _require_plain(closed: ClosedJaxpr) -> None:
     """Raise UnsupportedError for programs that only XLA runs."""
     if closed.effects:
-        raise UnsupportedError("the program has effects, whose order XLA keeps")
+        raise UnsupportedError(
+            "the program has effects, whose order XLA keeps",
+            remedy="leave it to XLA, or call rlx.from_jax for its pure part",
+        )
     for aval in (*closed.in_avals, *closed.out_avals):
         if not all(isinstance(extent, int) for extent in aval.shape):
-            raise UnsupportedError("the program has symbolic extents")
+            raise UnsupportedError(
+                "the program has symbolic extents", remedy="call rlx.from_jax with rlx.Dim"
+            )
         if aval.dtype == jax.dtypes.float0:
-            raise UnsupportedError("the program has arrays of float0")
+            raise UnsupportedError(
+                "the program has arrays of float0", remedy="take the integer arguments out of it"
+            )
 
 
 _installed: list[_Door] = []

@@ -89,7 +89,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[RlxError], str]] = {
         scan_with(lambda _: []), GraphError, "'step' has 0 outputs and 1 carries"
     ),
     "too many checkpoints": (
-        scan_with(lambda c: c, checkpoints=5), GraphError, r"checkpoints is 5; it must lie"
+        scan_with(lambda c: c, checkpoints=5), GraphError, r"checkpoints is 5; it must be"
     ),
     "negative length": (scan_with(lambda c: c, length=-1), GraphError, "length is -1"),
     "missing input": (with_two_inputs, GraphError, "'step' takes 2 inputs and was given 1"),
