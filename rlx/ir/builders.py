@@ -788,6 +788,10 @@ class Builders(Generic[Value]):
         """`a / b`; integers truncate towards zero, x/0 is 0 and MIN/-1 is MIN."""
         return self._one(OPS["div"], (a, b))
 
+    def divide_or_zero(self, a: Operand[Value], b: Operand[Value]) -> Value:
+        """`a / b`, and `0 * a` where `b` is 0: the subgradient of a norm at the origin."""
+        return self._one(OPS["divide_or_zero"], (a, b))
+
     def elu(self, x: Operand[Value], *, alpha: float = 1.0) -> Value:
         """`x` where positive, else `alpha * (exp(x) - 1)`."""
         return self._one(OPS["elu"], (x,), alpha=alpha)
@@ -847,6 +851,10 @@ class Builders(Generic[Value]):
     def hard_swish(self, x: Operand[Value]) -> Value:
         """`x * hard_sigmoid(x)`."""
         return self._one(OPS["hard_swish"], (x,))
+
+    def hypot(self, a: Operand[Value], b: Operand[Value]) -> Value:
+        """`sqrt(a * a + b * b)`, without overflow; infinite where an operand is."""
+        return self._one(OPS["hypot"], (a, b))
 
     def imag(self, z: Operand[Value]) -> Value:
         """The imaginary part, of its own dtype."""
@@ -947,6 +955,10 @@ class Builders(Generic[Value]):
     def relu(self, x: Operand[Value]) -> Value:
         """`max(x, 0)`; a NaN stays NaN."""
         return self._one(OPS["relu"], (x,))
+
+    def root_of_powers(self, x: Operand[Value], *, order: float) -> Value:
+        """`x ** (1 / order)` of a sum of powers, whose gradient is 0 where it is 0."""
+        return self._one(OPS["root_of_powers"], (x,), order=order)
 
     def round(self, x: Operand[Value]) -> Value:
         """Nearest integer, halves to even; integers unchanged."""

@@ -331,14 +331,7 @@ def logaddexp(x: Any, y: Any) -> Any:
 @function
 def hypot(x: Any, y: Any) -> Any:
     """`sqrt(x * x + y * y)`, without overflow."""
-    # Choices, where abs and maximum would have no second derivative on the axes
-    x, y = (where(signbit(each), negative(each), each) for each in inexact(x, y))
-    above = logical_or(greater(x, y), isnan(x))
-    larger, smaller = where(above, x, y), where(above, y, x)
-    none = equal(larger, 0)
-    ratio = divide(smaller, where(none, 1, larger))
-    scaled = where(none, 0, multiply(larger, sqrt(add(1, square(ratio)))))
-    return where(logical_or(isinf(x), isinf(y)), np.inf, scaled)
+    return emit_inexact(ops.hypot, x, y)
 
 
 @function

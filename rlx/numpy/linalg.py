@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import ShapeError
+from rlx.ir import ops
 from rlx.ir.shape import product
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, static_shape
@@ -48,7 +49,7 @@ from rlx.numpy.systems import matrix_power as matrix_power
 from rlx.numpy.systems import slogdet as slogdet
 from rlx.numpy.systems import solve as solve
 from rlx.numpy.systems import solve_triangular as solve_triangular
-from rlx.tracing.apply import function, inexact
+from rlx.tracing.apply import emit, function, inexact
 
 
 @function
@@ -153,7 +154,7 @@ def vector_norm(x: Any, ord: Any = None, *, axis: Any = None, keepdims: bool = F
     if ord == 1:
         return sum(sizes, axis, keepdims=keepdims)
     total = sum(elementwise.power(sizes, ord), axis, keepdims=keepdims)
-    return elementwise.power(total, 1.0 / ord)
+    return emit(ops.root_of_powers, total, order=float(ord))
 
 
 @function

@@ -14,6 +14,7 @@ from rlx.errors import InputError, ShapeError
 from rlx.ir.graph import Value, calling_source
 from rlx.passes.autodiff import NonDifferentiableError, jvp_in_graph, stated, vjp_in_graph
 from rlx.passes.autodiff.algebra import full, zeros
+from rlx.passes.autodiff.singular import remove_singularities
 from rlx.passes.communication.varying import Axes
 from rlx.passes.effects import without_effects
 from rlx.tracing.arguments import Chosen, choose, positions
@@ -44,7 +45,7 @@ def value_and_grad(
         name = source_names(fun, "function")
         with differentiating():
             traced = trace(chosen.call, f"{name}_grad", chosen.inputs)
-        program = _stated(traced, "vjp_body")
+        program = _regular(_stated(traced, "vjp_body"))
         loss = _loss(program, name, has_aux)
         varying = varying_outputs(program, chosen.inputs)
         seed = full(program.graph, loss.type, rank_cotangents.share(varying[0]))
@@ -80,7 +81,7 @@ def jvp(
     directions = _directions(chosen, tangents)
     with differentiating():
         traced = trace(chosen.call, f"{source_names(fun, 'function')}_jvp", chosen.inputs)
-    program = _stated(traced, "jvp_body")
+    program = _regular(_stated(traced, "jvp_body"))
     graph, outputs = program.graph, program.graph.outputs
     moving = [value for value in program.inputs if value.dtype.is_differentiable]
     given = program.append_inputs([value.type for value in moving], "tangent")
@@ -168,6 +169,13 @@ def _pull_back(
 def _taken(chosen: Chosen, gradients: Sequence[Any]) -> list[Any]:
     """Return the gradients by the arguments from the shares of this rank."""
     return rank_cotangents.taken(gradients, [given.varying for given in chosen.inputs])
+
+
+def _regular(program: TracedFunction) -> TracedFunction:
+    """Return the program without the singularities that are removable."""
+    made = remove_singularities.rewrite(program.graph)
+    inputs = tuple(made.value_map[value] for value in program.inputs)
+    return TracedFunction(made.graph, inputs, program.captured, program.tree, program.weak)
 
 
 def _stated(program: TracedFunction, mode: stated.Mode) -> TracedFunction:

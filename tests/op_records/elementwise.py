@@ -149,6 +149,19 @@ def _shapes() -> list[OpRecord]:
     ]
 
 
+def _norms() -> list[OpRecord]:
+    pair = (Operand(_TAIL, normal), Operand(_TAIL, away_from_zero))
+    calls: list[tuple[OpDef, tuple[Operand, ...], dict[str, float]]] = [
+        (ops.divide_or_zero, pair, {}),
+        (ops.hypot, pair, {}),
+        (ops.root_of_powers, (Operand(_TAIL, positive),), {"order": 3.0}),
+    ]
+    return [
+        over_all_dtypes(op, "tail", *operands, smooth=True, growth=_COMPOSITE_GROWTH, **attributes)
+        for op, operands, attributes in calls
+    ]
+
+
 def _where() -> list[OpRecord]:
     shapes = {
         "equal": (_TAIL, _TAIL, _TAIL),
@@ -253,6 +266,7 @@ RECORDS: list[OpRecord] = [
     *(record for op in (*_SMOOTH, *_STEPS, *_PREDICATES) for record in _unary(op)),
     *(record for op in (*_ARITHMETIC, *_CHOICES, *_COMPARISONS) for record in _binary(op)),
     *_shapes(),
+    *_norms(),
     *_where(),
     *_cast(),
     *_bitcast(),

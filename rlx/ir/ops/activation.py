@@ -5,6 +5,7 @@ The fuser makes one kernel of a formula. Float dtypes only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from rlx.ir.composite import composite
@@ -13,11 +14,17 @@ from rlx.ir.graph import Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import (
     abs,
+    eq,
     exp,
     expm1,
+    gt,
+    is_nan,
     log1p,
+    logical_or,
     maximum,
     minimum,
+    pow,
+    sqrt,
     unary,
     where,
 )
@@ -62,6 +69,38 @@ def log_sigmoid(x: Value) -> Value:
     """`log(sigmoid(x))`, finite where sigmoid underflows."""
     require_dtype(x.type, "float")
     return minimum(x, 0.0) - log1p(exp(-abs(x)))
+
+
+# Not in f32 for f16 and bf16: a derivative divides and multiplies in the dtype of its value.
+@composite("elementwise", Trait.ELEMENTWISE, Trait.IN_PLACE)
+def divide_or_zero(a: Value, b: Value) -> Value:
+    """`a / b`, and `0 * a` where `b` is 0: the subgradient of a norm at the origin.
+
+    Its own derivative there is that of the quotient, an infinity or NaN.
+    """
+    require_dtype(a.type, "float")
+    is_zero = eq(b, 0.0)
+    return where(is_zero, 0.0 * a, a / where(is_zero, 1.0, b))
+
+
+@composite("elementwise", Trait.ELEMENTWISE, Trait.IN_PLACE)
+def hypot(a: Value, b: Value) -> Value:
+    """`sqrt(a * a + b * b)`, without overflow; infinite where an operand is."""
+    require_dtype(a.type, "float")
+    a, b = abs(a), abs(b)
+    above = logical_or(gt(a, b), is_nan(a))
+    larger, smaller = where(above, a, b), where(above, b, a)
+    is_zero = eq(larger, 0.0)
+    ratio = smaller / where(is_zero, 1.0, larger)
+    scaled = where(is_zero, 0.0, larger * sqrt(1.0 + ratio * ratio))
+    return where(logical_or(eq(a, math.inf), eq(b, math.inf)), math.inf, scaled)
+
+
+@composite("elementwise", Trait.ELEMENTWISE, Trait.IN_PLACE)
+def root_of_powers(x: Value, *, order: float) -> Value:
+    """`x ** (1 / order)` of a sum of powers, whose gradient is 0 where it is 0."""
+    require_dtype(x.type, "float")
+    return pow(x, 1.0 / order)
 
 
 @activation

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Extent, Shape, normalize_axis, product
 from rlx.ir.types import TensorType
+from rlx.passes.rewrites.scalars import number
 
 
 def full(graph: Graph, type: TensorType, value: float) -> Value:
@@ -103,6 +104,49 @@ def divide_by_count(z: Value, x: Value, axes: Sequence[int]) -> Value:
 
 def extent_product(shape: Shape, axes: Sequence[int]) -> Extent:
     return product(shape[axis] for axis in axes)
+
+
+def under_mask(multiply: Callable[[Value], Value], g: Value) -> Value:
+    """Return `multiply(g)`, 0 where `g` is 0 by a selection though the factor be infinite or NaN.
+
+        multiply(where(c, g, 0))    ->    where(c, multiply(g), 0)
+
+    So the operand of a `where` has no gradient from elements that were not chosen.
+    """
+    mask = _mask_of(g)
+    if mask is None:
+        return multiply(g)
+    condition, kept, negated = mask
+    moved = multiply(kept)
+    return g if moved is kept else _masked(condition, moved, negated)
+
+
+def add_under_mask(a: Value, b: Value) -> Value:
+    """Return `a + b`; of two selections by one condition, the selection of the sum."""
+    left, right = _mask_of(a), _mask_of(b)
+    if left is not None and right is not None:
+        (condition, x, negated), (other, y, other_negated) = left, right
+        if condition is other and negated == other_negated and x.type == y.type == a.type:
+            return _masked(condition, x + y, negated)
+    return a + b
+
+
+def _mask_of(g: Value) -> tuple[Value, Value, bool] | None:
+    """Return condition and operand of `where(c, x, 0)`, and False; True for `where(c, 0, x)`."""
+    if g.op is not ops.where:
+        return None
+    condition, a, b = g.node.operands
+    if _is_zero(a) == _is_zero(b):
+        return None
+    return (condition, b, True) if _is_zero(a) else (condition, a, False)
+
+
+def _masked(condition: Value, x: Value, negated: bool) -> Value:
+    return _one(ops.where(condition, *((0.0, x) if negated else (x, 0.0))))
+
+
+def _is_zero(x: Value) -> bool:
+    return not x.dtype.is_complex and number(x) == 0
 
 
 def _one(value: Value) -> Value:

@@ -10,15 +10,23 @@ from old to new values is kept, so that `wrt` still means what it meant.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rlx.ir.graph import Graph, Value
-from rlx.passes.rewrite import Rewritten, ValueMap, copy_node
+from rlx.passes.autodiff.singular import remove_singularities
+from rlx.passes.rewrite import Rewritten, ValueMap, copy_node, is_leaf
 from rlx.passes.rewrites.fuse_decomposed_gaussian_splat import fuse_decomposed_gaussian_splat
 from rlx.passes.rewrites.unfuse import unfuse
 
 
-def prepare(graph: Graph, name: str) -> Rewritten:
-    """Copy `graph`, without fused ops, into a new graph called `name`, which may grow."""
+def prepare(graph: Graph, name: str, wrt: Iterable[Value] = ()) -> Rewritten:
+    """Copy `graph`, without fused ops, into a new graph called `name`, which may grow.
+
+    Roots are not taken out of the path to a value in `wrt` that is no leaf.
+    """
     unfused = unfuse.rewrite(graph).then(fuse_decomposed_gaussian_splat)
+    if all(is_leaf(value.node) for value in wrt):
+        unfused = unfused.then(remove_singularities)
     copy, moved = Graph(name), dict[Value, Value]()
     for node in unfused.graph.nodes:
         copy_node(copy, node, moved)

@@ -24,7 +24,7 @@ from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
 from rlx.ir.registry import Registry
-from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, zeros
+from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, under_mask, zeros
 from rlx.passes.autodiff.derived import Decline
 from rlx.passes.autodiff.derived import Derivatives as Derivatives
 
@@ -109,11 +109,14 @@ class Differential:
     maps: tuple[LinearMap | None, ...]
 
     def vjp(self, at: Pullback, *operands: Value, **attributes: Any) -> Derivatives:
-        g = conjugate(at.cotangent)
+        def pull(map: LinearMap, operand: Value) -> Value:
+            def multiply(g: Value) -> Value:
+                return conjugate(map(conjugate(g), at.result, *operands, **attributes))
+
+            return unbroadcast(under_mask(multiply, at.cotangent), operand.shape)
+
         return [
-            unbroadcast(conjugate(map(g, at.result, *operands, **attributes)), operand.shape)
-            if map is not None and wanted
-            else None
+            pull(map, operand) if map is not None and wanted else None
             for map, operand, wanted in zip(self.maps, operands, at.wanted, strict=True)
         ]
 

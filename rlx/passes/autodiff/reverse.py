@@ -62,7 +62,7 @@ def differentiate(
 ) -> Gradient:
     """Do what `grad_with_loss` does and return where everything went."""
     targets = _checked_targets(graph, wrt)
-    copied = prepare(graph, f"{graph.name}_grad")
+    copied = prepare(graph, f"{graph.name}_grad", targets)
     copy, value_map = copied.graph, copied.value_map
     loss = value_map[graph.outputs[0]]
     seed_type = derivative_type(loss.type) or loss.type

@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.autodiff.algebra import add_under_mask
 from rlx.passes.autodiff.derived import (
     Decline,
     Derived,
@@ -224,7 +225,7 @@ def _accumulate(sums: dict[Value, Value], value: Value, cotangent: Value | None)
     if cotangent is None:
         return
     _check(value, cotangent)
-    sums[value] = sums[value] + cotangent if value in sums else cotangent
+    sums[value] = add_under_mask(sums[value], cotangent) if value in sums else cotangent
 
 
 def _check(primal: Value, derivative: Value) -> None:

@@ -1,7 +1,7 @@
 """Derivatives of elementwise ops; `docs/numerics.md` lists the conventions at kinks.
 
-Where a partial is infinite at a guarded point, the guard sits inside the expression too, so
-that its own derivative never multiplies zero by infinity.
+Where no derivative exists, those of the functions that the document lists have a subgradient; all
+others are what IEEE arithmetic makes of the formula.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, zeros
+from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, under_mask, zeros
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,
@@ -23,6 +23,7 @@ from rlx.passes.autodiff.registry import (
     vjp,
     zero,
 )
+from rlx.passes.autodiff.singular import vanishes_with_its_gradient
 
 _LN_2 = math.log(2.0)
 _TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
@@ -35,15 +36,11 @@ def _relu_map(v: Value, y: Value, x: Value) -> Value:
     return ops.where(y > 0.0, v, 0.0)
 
 
-def _sqrt_partial(y: Value, x: Value) -> Value:
-    """Zero where `sqrt(x) > 0` is false: norms have a derivative at the origin."""
-    regular = ops.ne(y, 0.0) if x.dtype.is_complex else y > 0.0
-    return ops.where(regular, 0.5 / ops.where(regular, y, 1.0), 0.0)
-
-
-def _rsqrt_partial(y: Value, x: Value) -> Value:
-    safe = ops.where(ops.ne(x, 0.0) if x.dtype.is_complex else x > 0.0, y, 0.0)
-    return -0.5 * safe * safe * safe
+def _sqrt_map(v: Value, y: Value, x: Value) -> Value:
+    """A norm, the root of a sum of squares, has the subgradient 0 at the origin."""
+    if vanishes_with_its_gradient(x):
+        return ops.divide_or_zero(0.5 * v, y)
+    return v * (0.5 / y)
 
 
 # Sign and rounding
@@ -57,8 +54,8 @@ zero(ops.bitcast, because="a float's bits are no smooth function of it")
 # Powers, exponentials and logarithms
 derivative(ops.square, lambda y, x: 2.0 * x)
 derivative(ops.reciprocal, lambda y, x: -(y * y))
-derivative(ops.sqrt, _sqrt_partial)
-derivative(ops.rsqrt, _rsqrt_partial)
+differential(ops.sqrt, _sqrt_map)
+derivative(ops.rsqrt, lambda y, x: -0.5 * (y * y * y))
 derivative(ops.exp, lambda y, x: y)
 derivative(ops.exp2, lambda y, x: _LN_2 * y)
 derivative(ops.expm1, lambda y, x: y + 1.0)
@@ -129,7 +126,11 @@ def _pow_base(v: Value, y: Value, a: Value, b: Value) -> Value:
 
 
 def _pow_exponent(v: Value, y: Value, a: Value, b: Value) -> Value:
-    return v * (y * ops.log(ops.where(ops.eq(a, 0.0), 1.0, a)))
+    """`a^b * log(a)`, and 0 rather than 0 * inf for powers of 0."""
+    is_flat = ops.eq(a, 0.0)
+    if not b.dtype.is_complex:
+        is_flat = ops.logical_and(is_flat, b > 0.0)
+    return v * (y * ops.log(ops.where(is_flat, 1.0, a)))
 
 
 def _larger_takes(v: Value, large: Value, small: Value) -> Value:
@@ -146,6 +147,16 @@ differential(ops.add, lambda v, y, a, b: v, lambda v, y, a, b: v)
 differential(ops.sub, lambda v, y, a, b: v, lambda v, y, a, b: -v)
 PRODUCT = derivative(ops.mul, lambda y, a, b: b, lambda y, a, b: a)
 differential(ops.div, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v / b) * y)
+differential(ops.divide_or_zero, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v / b) * y)
+differential(
+    ops.hypot,
+    lambda v, y, a, b: ops.divide_or_zero(v, y) * a,
+    lambda v, y, a, b: ops.divide_or_zero(v, y) * b,
+)
+differential(
+    ops.root_of_powers,
+    lambda v, y, x, *, order: ops.divide_or_zero((1.0 / order) * (v * y), x),
+)
 differential(ops.pow, _pow_base, _pow_exponent)
 differential(ops.mod, lambda v, y, a, b: v, _mod_divisor)
 differential(
@@ -170,7 +181,7 @@ def mul_vjp(at: Pullback, a: Value, b: Value) -> Derivatives:
     """A square has one cotangent, not the sum of two equal ones."""
     if a is not b:
         return PRODUCT.vjp(at, a, b)
-    return at.cotangent * (2.0 * conjugate(a))
+    return under_mask(lambda g: g * (2.0 * conjugate(a)), at.cotangent)
 
 
 @vjp(ops.sub)

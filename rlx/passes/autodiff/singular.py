@@ -1,0 +1,256 @@
+"""Removable singularities: second derivatives of even functions of norms at the origin.
+
+    square(sqrt(u))            ->  u, NaN where negative (u is no sum of squares)
+    q = divide_or_zero(v, r)    ->  where(r == 0 and v == 0, dv/dr, q)
+
+The gradient of `f(r)` by `x`, with the norm `r = |x|`, is `f'(r) / r * x`. At the origin it is 0,
+by convention where `f'(0)` is not 0. Its own derivative there is `lim f'(r) / r`, which is
+`f''(0)` if `f'(0)` is 0 (l'Hopital), and does not exist otherwise. So the quotients that the
+first derivative left are extended to the limit before the second derivative is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import OpDef, Trait
+from rlx.ir.types import TensorType
+from rlx.passes.autodiff.algebra import expand_to, full
+from rlx.passes.autodiff.derived import ancestors
+from rlx.passes.autodiff.registry import zeros_everywhere
+from rlx.passes.autodiff.sweep import carries, push_forward
+from rlx.passes.rewrite import (
+    Rewritten,
+    apply_rewrites,
+    copy_node,
+    graph_pass,
+    is_leaf,
+    rewrite,
+    unchanged,
+)
+from rlx.passes.rewrite import finish as finish_graph
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions
+from rlx.passes.rewrites.scalars import number
+
+_AXES = ("_contracting", "_batch")
+_MOVEMENT: frozenset[OpDef] = frozenset({ops.expand, ops.reshape, ops.transpose})
+_ROOTS: frozenset[OpDef] = frozenset({ops.sqrt, ops.abs, ops.hypot})
+_TERMWISE: frozenset[OpDef] = _MOVEMENT | {
+    ops.reduce_sum, ops.reduce_mean, ops.reduce_max, ops.narrow, ops.cast, ops.cumsum,
+}  # fmt: skip
+
+
+def vanishes_with_its_gradient(u: Value) -> bool:
+    """True if `u` is a sum of squares, by construction: its gradient is 0 where it is 0."""
+    operands = u.node.operands
+    if u.op in (ops.square, ops.complex_norm_sq):
+        return not u.dtype.is_complex
+    if u.op in (ops.matmul, ops.dot_general):
+        return not u.dtype.is_complex and _is_product_with_itself(u)
+    if u.op is ops.mul:
+        a, b = operands
+        return a is b or any(_is_positive(c) and _vanishes(s) for c, s in ((a, b), (b, a)))
+    if u.op is ops.div:
+        return vanishes_with_its_gradient(operands[0])
+    if u.op in (ops.add, ops.maximum):
+        return all(map(_vanishes, operands))
+    if u.op is ops.where:
+        return all(map(_vanishes, operands[1:]))
+    return u.op in _TERMWISE and vanishes_with_its_gradient(operands[0])
+
+
+def _is_product_with_itself(u: Value) -> bool:
+    """True if elements of `u` are products of a row with the same row."""
+    a, b = u.node.operands
+    if u.op is ops.dot_general:
+        left, right = ([u.node.attribute(side + of) for of in _AXES] for side in ("lhs", "rhs"))
+        return a is b and left == right and a.rank == len(left[0] + left[1])
+    a_row, b_column = (x.node.operands[0] if x.op is ops.reshape else x for x in (a, b))
+    return a_row is b_column and u.shape[-2:] == (1, 1)
+
+
+def _unmoved(u: Value) -> Value:
+    """Return what `u` is a view or broadcast of."""
+    while u.op in _MOVEMENT:
+        u = u.node.operands[0]
+    return u
+
+
+def _vanishes(u: Value) -> bool:
+    constant = number(u)
+    return vanishes_with_its_gradient(u) if constant is None else constant >= 0
+
+
+def _is_positive(u: Value) -> bool:
+    constant = number(u)
+    return u.op is ops.exp if constant is None else constant > 0
+
+
+@graph_pass
+def remove_singularities(graph: Graph) -> Rewritten:
+    """Prepare `graph` for differentiation at the singular points of norms and magnitudes."""
+    if not any(node.op in _ROOTS for node in graph.nodes):
+        return unchanged(graph)
+    return common_subexpressions.rewrite(graph).then(_square_roots).then(_extend_quotients)
+
+
+@graph_pass
+def _square_roots(graph: Graph) -> Rewritten:
+    return apply_rewrites(graph, [_square_of_root])
+
+
+@rewrite(ops.square, ops.mul, ops.pow)
+def _square_of_root(node: Node) -> Value | None:
+    """Return `u` for `sqrt(u)^2`, times NaN where negative: so is its derivative, then."""
+    root = node.operands[0]
+    if root.op is not ops.sqrt or root.dtype.is_complex or root.type != node.result.type:
+        return None
+    if node.op is ops.mul and node.operands[1] is not root:
+        return None
+    if node.op is ops.pow and number(node.operands[1]) != 2:
+        return None
+    (u,) = root.node.operands
+    if vanishes_with_its_gradient(u):
+        return None
+    return u * ops.where(u >= 0.0, _constant(u, 1.0), float("nan"))
+
+
+@graph_pass
+def _extend_quotients(graph: Graph) -> Rewritten:
+    """Give quotients by norms, and products with signs, their limits at the origin."""
+    target, value_map = Graph(graph.name), dict[Value, Value]()
+    magnitudes: dict[Value, Value] = {}
+    for node in graph.nodes:
+        results = copy_node(target, node, value_map)
+        if node.op is ops.abs:
+            magnitudes[value_map[node.operands[0]]] = results[0]
+        elif node.op is ops.divide_or_zero:
+            value_map[node.result] = _extended_quotient(results[0])
+        elif node.op is ops.mul:
+            value_map[node.result] = _extended_sign(results[0], magnitudes)
+    finish_graph(target, graph, value_map)
+    return Rewritten(target, value_map)
+
+
+def _extended_quotient(q: Value) -> Value:
+    v, r = q.node.operands
+    root = _unmoved(r)
+    slope = _slope(v, root) if root.op in _ROOTS else None
+    if slope is None or slope[0] is None:
+        return q
+    limit, is_exact = slope
+    at_origin = ops.logical_and(ops.eq(r, 0.0), ops.eq(v, 0.0))
+    if is_exact is not None:
+        at_origin = ops.logical_and(at_origin, is_exact)
+    extended: Value = ops.where(at_origin, limit, q)
+    return extended if extended.type == q.type else q
+
+
+def _extended_sign(result: Value, magnitudes: dict[Value, Value]) -> Value:
+    """Extend `v * sign(x)`, the gradient of a function of `abs(x)`, by `dv/d|x| * x`."""
+    for sign, v in (result.node.operands, result.node.operands[::-1]):
+        of_sign = _unmoved(sign)
+        if of_sign.op is not ops.sign or of_sign.node.operands[0] not in magnitudes:
+            continue
+        x = of_sign.node.operands[0]
+        slope = _slope(v, magnitudes[x])
+        if slope is None or sign is not of_sign:
+            return result
+        limit = slope[0]
+        # 0, with a derivative that is the limit of those of both sides, NaN if it is not known
+        at_origin = ops.divide_or_zero(x, x) if limit is None else limit * x
+        extended: Value = ops.where(ops.eq(x, 0.0), at_origin, result)
+        return extended if extended.type == result.type else result
+    return result
+
+
+def _slope(v: Value, root: Value) -> tuple[Value | None, Value | None] | None:
+    """Return the derivative of each element of `v` by its element of `root`; None if it has none.
+
+    The derivative is None if elements of `v` depend on several ones.
+
+    It is the limit where the second result is true: where `v` changes with nothing else, neither
+    with inputs, nor with other elements of `root`, nor with other norms that are 0.
+    """
+    graph, needed = v.graph, ancestors([v])
+    seeds = {root: full(graph, root.type, 1)}
+    if root.op is ops.sqrt:
+        seeds[root.node.operands[0]] = 2.0 * root
+    before = graph.nodes[: v.node.index + 1]
+    nodes = [node for node in before if not needed.isdisjoint(node.results)]
+    varying, depends, pointwise = set[Value](), set(seeds), set(seeds)
+    path, frontier = list[Node](), dict[Value, None]()
+    for node in nodes:
+        if node.op is not ops.constant and (is_leaf(node) or not varying.isdisjoint(node.operands)):
+            varying.update(node.results)
+        if node is root.node or depends.isdisjoint(node.operands) or not _flows(node):
+            continue
+        depends.update(node.results)
+        inside = [operand for operand in node.operands if operand in pointwise]
+        if inside and _is_pointwise(node, inside, root):
+            pointwise.update(node.results)
+            path.append(node)
+            frontier.update(dict.fromkeys(o for o in node.operands if o in varying - pointwise))
+    if v not in depends:
+        return None
+    slope = _pushed(path, seeds).get(v) if v in pointwise else None
+    if slope is None:
+        return None, None
+    others = [node.result for node in nodes if _is_norm(node) and node.result not in depends]
+    steps = {each: _generic(each) for each in frontier if each.dtype.is_differentiable}
+    steps |= {r: ops.where(ops.eq(r, 0.0), _generic(r), 0.0) for r in others}
+    change = _pushed(nodes, steps, blocked=seeds).get(v)
+    return slope, None if change is None else ops.eq(change, 0.0)
+
+
+def _generic(like: Value) -> Value:
+    """Return numbers of the type of `like` between 1 and 2, of which sums do not cancel."""
+    angle = _constant(like, 1.0 + 0.7 * like.node.index)
+    for axis in range(like.rank):
+        position = like.graph.iota(type=TensorType(DType.I64, like.shape), axis=axis)
+        angle = angle + (1.3 + 0.4 * axis) * ops.cast(position, to=like.dtype)
+    return expand_to(1.5 + 0.5 * ops.sin(angle), like.shape)
+
+
+def _constant(like: Value, number: float) -> Value:
+    return like.graph.constant(number, like.dtype)
+
+
+def _is_norm(node: Node) -> bool:
+    if node.op in (ops.abs, ops.hypot):
+        return node.result.dtype.is_float
+    return node.op is ops.sqrt and vanishes_with_its_gradient(node.operands[0])
+
+
+def _pushed(
+    path: Iterable[Node], seeds: Mapping[Value, Value], blocked: Collection[Value] = ()
+) -> dict[Value, Value]:
+    """Return the tangents of values along `path` for those in `seeds`, which stay as given.
+
+    Values in `blocked` have none.
+    """
+    known = dict(seeds)
+    for node in path:
+        given = tuple(known.get(operand) for operand in node.operands)
+        if _flows(node) and any(tangent is not None for tangent in given):
+            for result, tangent in zip(node.results, push_forward(node, given), strict=True):
+                if tangent is not None and result not in blocked:
+                    known.setdefault(result, tangent)
+    return known
+
+
+def _flows(node: Node) -> bool:
+    return zeros_everywhere.reason(node.op) is None and any(map(carries, node.results))
+
+
+def _is_pointwise(node: Node, inside: Collection[Value], root: Value) -> bool:
+    """True if elements of the results depend on the element of `root` of their position alone."""
+    if not root.shape:
+        return True
+    if not (node.op.has(Trait.ELEMENTWISE) or node.op is ops.expand):
+        return False
+    values = (*inside, *node.results)
+    return all(value.shape[value.rank - root.rank :] == root.shape for value in values)
