@@ -151,15 +151,16 @@ def _shapes() -> list[OpRecord]:
 
 def _norms() -> list[OpRecord]:
     pair = (Operand(_TAIL, normal), Operand(_TAIL, away_from_zero))
-    calls: list[tuple[OpDef, tuple[Operand, ...], dict[str, float]]] = [
-        (ops.divide_or_zero, pair, {}),
-        (ops.hypot, pair, {}),
-        (ops.root_of_powers, (Operand(_TAIL, positive),), {"order": 3.0}),
-    ]
+    row = (pair[0], Operand((17,), away_from_zero))
+    root = over_all_dtypes(
+        ops.root_of_powers, "tail", Operand(_TAIL, positive), order=3.0, smooth=True,
+        growth=_COMPOSITE_GROWTH,
+    )  # fmt: skip
     return [
-        over_all_dtypes(op, "tail", *operands, smooth=True, growth=_COMPOSITE_GROWTH, **attributes)
-        for op, operands, attributes in calls
-    ]
+        over_all_dtypes(op, name, *operands, smooth=True, growth=_COMPOSITE_GROWTH)
+        for op in (ops.divide_or_zero, ops.hypot)
+        for name, operands in (("tail", pair), ("row", row))
+    ] + [root]
 
 
 def _where() -> list[OpRecord]:
