@@ -204,7 +204,8 @@ class _Loops:
             return
         with ExitStack() as loops:
             known = self._inside(loops, point, elements)
-            tap = loops.enter_context(k.loop(_FOLDED[axis - kept], self._extent(axis)))
+            name = _FOLDED[axis - kept] if len(self.map.folded) > 1 else "p"
+            tap = loops.enter_context(k.loop(name, self._extent(axis)))
             point = {**point, axis: tap}
             self._fold(point, self._inside(loops, point, known), stop, body)
 

@@ -126,7 +126,7 @@ def items(
     total = index(1)
     for _, count in several:
         total = total * count
-    with k.loop("item", total, kind=kind) as rest:
+    with k.loop("row" if len(several) == 1 else "item", total, kind=kind) as rest:
         for name, count in reversed(several[1:]):
             numbers[name] = k.let(name, rest % count)
             rest = k.let("rest", rest / count)
