@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlx.codegen.attempts import take_part
 from rlx.codegen.entry import Kernels, can_fail
 from rlx.codegen.loops.nodes import (
     Assign,
@@ -28,6 +27,7 @@ from rlx.codegen.loops.nodes import (
 )
 from rlx.codegen.loops.visit import all_expressions, walk
 from rlx.codegen.schedule import AnyThunk, Phase, Schedule, Thunk
+from rlx.codegen.speculative_parallel import take_part
 from rlx.dataclass import dataclass
 
 _CHECKING = (Assign, Comment, Declare, Fail, For, If, Let, While)
@@ -67,7 +67,7 @@ def _reads_only(block: Block) -> bool:
 def take_apart(schedule: Schedule, kernels: Kernels) -> tuple[Schedule, dict[Any, Kernel]]:
     """Return the schedule with two thunks for each of the run phase that comes apart.
 
-    A kernel that fails on numbers alone becomes an attempt and a verdict (`codegen.attempts`).
+    A kernel that fails on numbers alone runs speculatively (`codegen.speculative_parallel`).
 
     Also returns all kernels, those of the parts last.
     """

@@ -122,7 +122,7 @@ def _traffic(body: Graph, binding: Binding) -> int:
 def _bytes_read(value: Value, users: list[Node], binding: Binding) -> int:
     """A table of which a few rows are gathered moves these rows alone."""
     whole = _bytes(value.type, binding)
-    partial = [user for user in users if user.op.has(Trait.PART)]
+    partial = [user for user in users if user.op.has(Trait.SUBSET)]
     if len(partial) < len(users) or any(user.operands[0] is not value for user in partial):
         return whole
     return min(whole, sum(_bytes(user.result.type, binding) for user in partial))

@@ -4,7 +4,7 @@ The caller runs the thunks in order. A kernel with a parallel loop is a region, 
 the workers of a pool claim (`codegen.pool`); what else there is, it runs alone. Which thread
 computes a part, and how many parts there are, does not change any result. Kernels that can fail
 run on the caller alone, so that the first fault is the one reported; of those that come apart
-(`codegen.checks`, `codegen.attempts`) only the checks do.
+(`codegen.checks`, `codegen.speculative_parallel`) only the checks do.
 
     <name>_launch(arena, [moves,] sync, extents..., threads, task, arena_at, moves_at)
     <name>_part(arena, moves, sync, region, first, last, units)     the task: a part of a region

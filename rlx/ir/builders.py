@@ -695,12 +695,12 @@ class Builders(Generic[Value]):
         )
         return results
 
-    def stated_results(
+    def custom_derivative(
         self, *operands: Operand[Value], num_results: int, rule: Self
     ) -> tuple[Value, ...]:
         """The first `num_results` operands, differentiated by `rule` as results of the others."""
         results: tuple[Value, ...] = self.apply(
-            OPS["stated_results"], (*operands,), num_results=num_results, rule=rule
+            OPS["custom_derivative"], (*operands,), num_results=num_results, rule=rule
         )
         return results
 

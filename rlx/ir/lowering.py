@@ -200,7 +200,7 @@ class Turned(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
-class SideBySide(Lowering):
+class BatchInLanes(Lowering):
     """Short rows sorted by a network: `lanes` of them at once, each in a lane of vectors."""
 
     lanes: int
@@ -216,7 +216,7 @@ class Bitonic(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
-class Picked(Lowering):
+class GatherFromPanels(Lowering):
     """Columns that are chosen at run time are read from the panels that a product reads too."""
 
 

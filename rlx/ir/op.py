@@ -49,10 +49,10 @@ class Trait(enum.Enum):
     INDEXED_READ = "an operand says at run time which elements of operand 0 are read"
     INDEXED_WRITE = "an operand says at run time where elements are written or added"
     CONTROL = "runs its bodies: a loop or a branch"
-    WHOLE = "an element of the result may depend on all elements of the operands"
+    ALL_ELEMENTS = "an element of the result may depend on all elements of the operands"
     WINDOWED = "slides windows over the last axes but `inner`; all axes in front are alike"
     SEARCH = "gives positions of elements"
-    PART = "reads as much of operand 0 as it returns"
+    SUBSET = "reads as much of operand 0 as it returns"
     MAY_FAULT = "may end the run: an index out of range, a singular matrix"
     EPILOGUE = "its kernel computes what follows on each element before it is stored"
     PROLOGUE = "its kernel computes what comes before operand 0 as it reads it"
@@ -60,7 +60,7 @@ class Trait(enum.Enum):
     STORES_ONCE = "its kernel stores each element once, when it is final"
     CHEAP = "an element takes an instruction or two"
     MODERATE = "an element takes some instructions, and no longer than a load"
-    DEAR = "an element takes longer than a load: a transcendental function, a remainder"
+    EXPENSIVE = "an element takes longer than a load: a transcendental function, a remainder"
     EXPANDS = "makes many times the bytes it reads: computed where it is used, not kept"
     VIEW = "the result is the operand's memory under another type"
     EXACT = "rounds nothing: what it gives has the precision of its operands"
@@ -80,12 +80,12 @@ KINDS = frozenset(
     {
         *(Trait.LEAF, Trait.GENERATED, Trait.ELEMENTWISE, Trait.MOVEMENT, Trait.REDUCTION),
         *(Trait.CONTRACTION, Trait.ROW_WISE, Trait.INDEXED_READ, Trait.INDEXED_WRITE),
-        *(Trait.CONTROL, Trait.WHOLE, Trait.VIEW, Trait.LAYOUT, Trait.FUSED),
+        *(Trait.CONTROL, Trait.ALL_ELEMENTS, Trait.VIEW, Trait.LAYOUT, Trait.FUSED),
     }
 )
 """What elements of a result depend on: each op says one of these."""
 
-COSTS = frozenset({Trait.CHEAP, Trait.MODERATE, Trait.DEAR})
+COSTS = frozenset({Trait.CHEAP, Trait.MODERATE, Trait.EXPENSIVE})
 """What an element costs: each elementwise primitive says one of these."""
 
 ROW_WISE = (Trait.ROW_WISE, Trait.EPILOGUE, Trait.PROLOGUE)

@@ -89,7 +89,7 @@ def _name(path: Sequence[Any]) -> str:
     return "_".join(parts) or "value"
 
 
-_WHOLE = Fixed(_HOLE)
+_ALL_ELEMENTS = Fixed(_HOLE)
 
 
 def split(tree: Any) -> tuple[list[Any], Structure]:
@@ -101,10 +101,12 @@ def split(tree: Any) -> tuple[list[Any], Structure]:
     arrays, fixed = [], []
     for place, leaf in enumerate(leaves):
         moves = isinstance(leaf, _ARRAYS) or (isinstance(leaf, _NUMBERS) and place not in numbers)
-        fixed.append(_WHOLE if moves else Fixed(leaf))
+        fixed.append(_ALL_ELEMENTS if moves else Fixed(leaf))
         if moves:
             arrays.append(leaf)
-    return arrays, Structure(treedef, () if all(f is _WHOLE for f in fixed) else tuple(fixed))
+    return arrays, Structure(
+        treedef, () if all(f is _ALL_ELEMENTS for f in fixed) else tuple(fixed)
+    )
 
 
 def _is_leaf(x: Any) -> bool:

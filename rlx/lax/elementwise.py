@@ -9,7 +9,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
-from rlx.numpy.parts import bitwise_count
+from rlx.numpy.components import bitwise_count
 from rlx.numpy.shaping import stack
 from rlx.scipy.special import gammainc
 from rlx.scipy.special.incomplete import slope_over_density

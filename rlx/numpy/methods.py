@@ -26,7 +26,7 @@ from rlx.numpy import (
     repetition,
     shaping,
     sorting,
-    spread,
+    variance,
 )
 from rlx.numpy.index_updates import IndexUpdater
 from rlx.runtime.arrays import Array, frozen, plain
@@ -150,10 +150,10 @@ class _Methods(Tracer):
         return reductions.mean(self, axis, dtype, keepdims=keepdims, **how)
 
     def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False, **how: Any) -> Any:
-        return spread.var(self, axis, ddof=ddof, keepdims=keepdims, **how)
+        return variance.var(self, axis, ddof=ddof, keepdims=keepdims, **how)
 
     def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False, **how: Any) -> Any:
-        return spread.std(self, axis, ddof=ddof, keepdims=keepdims, **how)
+        return variance.std(self, axis, ddof=ddof, keepdims=keepdims, **how)
 
     def max(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
         return reductions.max(self, axis, keepdims=keepdims, **how)

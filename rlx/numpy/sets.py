@@ -22,8 +22,8 @@ from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import ones_like
+from rlx.numpy.index_tricks import unravel_index
 from rlx.numpy.indexing import take
-from rlx.numpy.positions import unravel_index
 from rlx.numpy.shaping import concatenate, ravel, reshape, stack
 from rlx.numpy.sorting import argsort, searchsorted, sort
 from rlx.runtime.arrays import plain

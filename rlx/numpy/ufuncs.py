@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from rlx.errors import InputError, MutationError, ShapeError
 from rlx.ir.dtype import DType
-from rlx.numpy import cumulative, elementwise, neighbors, parts, reductions
+from rlx.numpy import components, cumulative, elementwise, neighbors, reductions
 from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.creation import dtype_of, full_like
 from rlx.numpy.index_updates import without_masks
@@ -254,14 +254,14 @@ float_power: FoldingFunction = _folding(elementwise.float_power)
 arctan2: FoldingFunction = _folding(elementwise.arctan2)
 hypot: FoldingFunction = _folding(elementwise.hypot, 0)
 logaddexp: FoldingFunction = _folding(elementwise.logaddexp, float("-inf"))
-logaddexp2: FoldingFunction = _folding(parts.logaddexp2, float("-inf"))
+logaddexp2: FoldingFunction = _folding(components.logaddexp2, float("-inf"))
 fmax: FoldingFunction = _folding(elementwise.fmax)
 fmin: FoldingFunction = _folding(elementwise.fmin)
-gcd: FoldingFunction = _folding(parts.gcd, 0)
-lcm: FoldingFunction = _folding(parts.lcm)
-copysign: FoldingFunction = _folding(parts.copysign)
+gcd: FoldingFunction = _folding(components.gcd, 0)
+lcm: FoldingFunction = _folding(components.lcm)
+copysign: FoldingFunction = _folding(components.copysign)
 nextafter: FoldingFunction = _folding(neighbors.nextafter)
-heaviside: FoldingFunction = _folding(parts.heaviside)
+heaviside: FoldingFunction = _folding(components.heaviside)
 left_shift: FoldingFunction = _folding(elementwise.left_shift)
 right_shift: FoldingFunction = _folding(elementwise.right_shift)
 equal: BinaryFunction = _pairing(elementwise.equal)

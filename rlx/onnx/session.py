@@ -19,6 +19,7 @@ from rlx.limits import LoadLimits
 from rlx.locks import call_lock, unforkable
 from rlx.onnx.binding import IOBinding, OrtValue
 from rlx.onnx.errors import ValueNeededError
+from rlx.onnx.fast_path import FastPath, Step
 from rlx.onnx.feeds import declared_array
 from rlx.onnx.inputs import (
     Dims,
@@ -30,7 +31,6 @@ from rlx.onnx.inputs import (
 )
 from rlx.onnx.model import names_of, read_model
 from rlx.onnx.options import SessionOptions, check_providers
-from rlx.onnx.short_way import ShortWay, Step
 from rlx.onnx.stages import Stage, key_of, make_stage, with_extents
 from rlx.runtime.compile import compile
 from rlx.tracing.pytree import tree_flatten
@@ -109,7 +109,7 @@ class InferenceSession:
         self._stages: OrderedDict[Any, _Compiled] = OrderedDict()
         self._known: dict[int, frozenset[str]] = {}
         """By first node: the values that stages from there on have been found to need."""
-        self._short_way: ShortWay | None = None
+        self._fast_path: FastPath | None = None
         self._lookup = call_lock()
         """Held while stages are looked up and kept."""
         self._compiling = call_lock()
@@ -170,7 +170,7 @@ class InferenceSession:
     ) -> list[Any]:
         """Return outputs by name, or all in their order, for inputs by name."""
         del run_options
-        way = self._short_way
+        way = self._fast_path
         if way is not None and (found := way(input_feed)) is not None:
             return self._chosen(output_names, found)
         given = values = self._checked(input_feed)
@@ -184,7 +184,7 @@ class InferenceSession:
             steps.append(Step.taken(stage, compiled.run, known, values))
             values = _executed(stage, compiled.run, values)
             first, known = compiled.stage.next, frozenset(compiled.stage.needs)
-        self._short_way = ShortWay(given, steps) if ShortWay.exists(given, steps) else None
+        self._fast_path = FastPath(given, steps) if FastPath.exists(given, steps) else None
         return self._chosen(output_names, values)
 
     def io_binding(self) -> IOBinding:

@@ -26,7 +26,7 @@ from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
 from rlx.passes.fusion.share_bodies import share_bodies
 from rlx.passes.layout.attach_codebooks import attach_codebooks
 from rlx.passes.layout.channels_last import channels_last
-from rlx.passes.layout.choices import nobody
+from rlx.passes.layout.choices import no_layout
 from rlx.passes.layout.pack_blocks import pack_blocks
 from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.layout.pack_scaled_weights import pack_scaled_weights
@@ -39,8 +39,8 @@ from rlx.passes.layout.use_blas import use_blas
 from rlx.passes.layout.use_lapack import use_lapack
 from rlx.passes.loops.absorb_transposes import absorb_transposes
 from rlx.passes.loops.bufferize import bufferize_loops
+from rlx.passes.loops.fuse_loop_bodies import fuse_loop_bodies
 from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
-from rlx.passes.loops.scalarize import scalarize_loops
 from rlx.passes.loops.segment_scans import segment_scans
 from rlx.passes.loops.simplify_loops import simplify_loops
 from rlx.passes.lowering.copy_outputs import copy_outputs
@@ -151,7 +151,7 @@ def pipeline(
     `takes_products` it computes large products, too. What is decided on the way is entered into
     `decisions`.
     """
-    choose = nobody if decisions is None else decisions.choose
+    choose = no_layout if decisions is None else decisions.choose
     miss = None if decisions is None else decisions.missed.append
     return Pipeline(
         (
@@ -179,7 +179,7 @@ def pipeline(
             simplify_loops,  # after common subexpressions: equal operands are one value
             absorb_transposes,  # after loops are tidy, while their bodies may change
             dead_code,  # transposes that only loops read
-            scalarize_loops,  # before what suits large bodies
+            fuse_loop_bodies,  # before what suits large bodies
             *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems
             share_factors,  # after the library has taken its systems
             split_sorts,  # after formulas, which sort

@@ -31,6 +31,8 @@ from rlx.random.continuous import triangular as triangular
 from rlx.random.continuous import truncated_normal as truncated_normal
 from rlx.random.continuous import wald as wald
 from rlx.random.continuous import weibull_min as weibull_min
+from rlx.random.discrete import binomial as binomial
+from rlx.random.discrete import multinomial as multinomial
 from rlx.random.keys import PRNGKey as PRNGKey
 from rlx.random.keys import clone as clone
 from rlx.random.keys import fold_in as fold_in
@@ -49,8 +51,6 @@ from rlx.random.rejection import generalized_normal as generalized_normal
 from rlx.random.rejection import loggamma as loggamma
 from rlx.random.rejection import poisson as poisson
 from rlx.random.rejection import t as t
-from rlx.random.trials import binomial as binomial
-from rlx.random.trials import multinomial as multinomial
 from rlx.random.uniforms import bernoulli as bernoulli
 from rlx.random.uniforms import bits as bits
 from rlx.random.uniforms import rademacher as rademacher

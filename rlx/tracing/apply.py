@@ -24,7 +24,7 @@ from rlx.ir.reference import evaluate
 from rlx.ir.reference.replay import Replay
 from rlx.runtime.arrays import Array, Plain, frozen, plain, unshared
 from rlx.tracing import eager, tracer
-from rlx.tracing.call_forms import restated
+from rlx.tracing.call_forms import bind_parameters
 from rlx.tracing.promotion import ElementType, promote_types, to_inexact
 from rlx.tracing.pytree import LEAF, TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import (
@@ -56,7 +56,7 @@ def function(body: Callable[P, Any]) -> Callable[P, Any]:
                 raise  # the function that the user called gives it its name and line
             raise error.located(body.__name__, calling_source()) from None
         except TypeError:
-            renamed = restated(body, args, kwargs)
+            renamed = bind_parameters(body, args, kwargs)
             if renamed is None:
                 raise
             return call(**renamed)  # type: ignore[call-arg]  # by the names of its own

@@ -2,7 +2,7 @@
 
 A function of ours names its arrays `x` and `y`, as the array API standard does, and has the
 parameters that it reads. NumPy's have other names (`a`), and some that decide nothing here
-(`out`). A call that does not fit ours is restated by the form of theirs: `numpy.sum` is stated
+(`out`). A call that does not fit ours is bound by the form of theirs: `numpy.sum` is stated
 as `"a=x axis dtype out keepdims initial where"`, whose `a` is our `x`. Calls that fit cost nothing.
 """
 
@@ -68,7 +68,7 @@ def states(form: str, function: Callable[..., Any]) -> None:
     body.call_form = names, {name: own or name for name, _, own in parts}
 
 
-def restated(
+def bind_parameters(
     body: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any] | None:
     """Return the arguments by our names, or None: the call fits, or fits no form either."""

@@ -149,9 +149,9 @@ def _trips(node: Node) -> int:
 
 
 def _per_element(node: Node) -> int:
-    if node.op.has(Trait.DEAR):
+    if node.op.has(Trait.EXPENSIVE):
         return 3
-    if node.op.has(Trait.WHOLE):  # sorts, transforms, factorizations
+    if node.op.has(Trait.ALL_ELEMENTS):  # sorts, transforms, factorizations
         return 30
     return 1
 

@@ -12,7 +12,12 @@ from typing import Any
 
 from rlx.errors import InputError, ShapeError
 from rlx.ir.graph import Value, calling_source
-from rlx.passes.autodiff import NonDifferentiableError, jvp_in_graph, stated, vjp_in_graph
+from rlx.passes.autodiff import (
+    NonDifferentiableError,
+    custom_derivative,
+    jvp_in_graph,
+    vjp_in_graph,
+)
 from rlx.passes.autodiff.algebra import full, zeros
 from rlx.passes.autodiff.singular import remove_singularities
 from rlx.passes.communication.varying import Axes
@@ -93,7 +98,9 @@ def jvp(
     ]
     graph.set_outputs([*outputs, *filled])
     operands = [*chosen.leaves, *program.captured, *directions]
-    results = splice(stated.finish(graph), operands, [*program.weak, *program.weak[:count]])
+    results = splice(
+        custom_derivative.finish(graph), operands, [*program.weak, *program.weak[:count]]
+    )
     value = tree_unflatten(program.tree, results[: len(outputs)])
     tangent_leaves = results[len(outputs) :]
     if not has_aux:
@@ -111,7 +118,7 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
         traced = trace(chosen.call, source_names(fun, "function"), chosen.inputs)
     program = _stated(traced, "vjp_body")
     operands = [*chosen.leaves, *program.captured]
-    results = splice(stated.finish(program.graph), operands, program.weak)
+    results = splice(custom_derivative.finish(program.graph), operands, program.weak)
     value = tree_unflatten(program.tree, results)
     varying = varying_outputs(program, chosen.inputs)
     pullback = functools.partial(_pull_back, chosen, program, varying, has_aux)
@@ -162,7 +169,7 @@ def _pull_back(
     moving = [leaf for leaf, flows in zip(given, seeded, strict=True) if flows]
     operands = [*chosen.leaves, *program.captured, *moving]
     weak = [specification.weak for specification in chosen.inputs]
-    pulled = splice(stated.finish(copy.graph), operands, weak)
+    pulled = splice(custom_derivative.finish(copy.graph), operands, weak)
     return tuple(chosen.trees_of(_taken(chosen, pulled)))
 
 
@@ -178,9 +185,9 @@ def _regular(program: TracedFunction) -> TracedFunction:
     return TracedFunction(made.graph, inputs, program.captured, program.tree, program.weak)
 
 
-def _stated(program: TracedFunction, mode: stated.Mode) -> TracedFunction:
+def _stated(program: TracedFunction, mode: custom_derivative.Mode) -> TracedFunction:
     """Return the program with stated rules in place of the functions that have them."""
-    begun = stated.begin(program.graph, program.inputs, mode)
+    begun = custom_derivative.begin(program.graph, program.inputs, mode)
     inputs = tuple(begun.value_map[value] for value in program.inputs)
     return TracedFunction(begun.graph, inputs, program.captured, program.tree, program.weak)
 
@@ -214,7 +221,7 @@ def _finish(
 ) -> list[Any]:
     program.graph.set_outputs([*program.graph.outputs, *gradients])
     operands = [*chosen.leaves, *program.captured]
-    return splice(stated.finish(program.graph), operands, [*program.weak, *weak])
+    return splice(custom_derivative.finish(program.graph), operands, [*program.weak, *weak])
 
 
 def _loss(program: TracedFunction, name: str, has_aux: bool) -> Value:

@@ -43,7 +43,15 @@ from rlx.tracing.traced_function import (
 from rlx.tracing.widths import PROCESS, are_narrow, when_widths_change
 from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
-from rlx.transforms.jit_entries import WEAK, Entry, Key, ShortWay, donate, told, type_of_call
+from rlx.transforms.jit_entries import (
+    WEAK,
+    Entry,
+    FastPath,
+    Key,
+    describe_key,
+    donate,
+    type_of_call,
+)
 from rlx.transforms.stages import Compiled, Lowered, Traced
 from rlx.transforms.static_arguments import static_key, static_positions
 from rlx.transforms.wrapping import stand_for
@@ -128,7 +136,7 @@ _made: weakref.WeakSet[JittedFunction] = weakref.WeakSet()
 
 
 @when_widths_change
-def _forget_short_ways() -> None:
+def _forget_fast_paths() -> None:
     for function in _made:
         function._recent = []
 
@@ -160,7 +168,7 @@ class JittedFunction:
         self._precision = precision
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._compiled = 0
-        self._recent: list[ShortWay] = []
+        self._recent: list[FastPath] = []
         """To the last entries that have one."""
         _made.add(self)
 
@@ -187,7 +195,7 @@ class JittedFunction:
         attempt = quick_call(entry.run)
         if attempt is not None:
             others = [way for way in self._recent if way.entry is not entry]
-            way = ShortWay.to(entry, attempt, args)
+            way = FastPath.to(entry, attempt, args)
             self._recent = [way, *others[: _RECENT - 1]]
 
     # Looking inside
@@ -225,7 +233,8 @@ class JittedFunction:
             if type_of_call(asked) != type_of_call(own):
                 name = source_names(self._fun, "the function")
                 raise InputError(
-                    f"{name} was compiled for {told(own)} and is given {told(asked)}",
+                    f"{name} was compiled for {describe_key(own)} "
+                    f"and is given {describe_key(asked)}",
                     source=calling_source(),
                     remedy="call the function itself, which compiles for every type it meets",
                 )

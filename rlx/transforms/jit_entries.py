@@ -51,7 +51,7 @@ class _Bare(str):
     __repr__ = str.__str__
 
 
-def told(key: Key) -> str:
+def describe_key(key: Key) -> str:
     """Return what a call takes, as in `(f32[3], k=f32[])`."""
     _, tree, fixed, leaves = key
     types = [_Bare(TensorType(as_dtype(dtype), shape)) for dtype, shape, _ in leaves]
@@ -62,7 +62,7 @@ def told(key: Key) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortWay:
+class FastPath:
     """To an entry, for arguments like those that it was made for."""
 
     entry: Entry
@@ -75,12 +75,12 @@ class ShortWay:
     """Which leaves are Python's numbers."""
 
     @staticmethod
-    def to(entry: Entry, attempt: QuickCall, args: tuple[Any, ...]) -> ShortWay:
+    def to(entry: Entry, attempt: QuickCall, args: tuple[Any, ...]) -> FastPath:
         leaves, tree = tree_flatten(args)
         classes = enumerate(x.__class__ for x in leaves)
         numbers = tuple((place, cls) for place, cls in classes if cls in WEAK)
         plain = not numbers and all(child == LEAF for child in tree.children)
-        return ShortWay(
+        return FastPath(
             entry,
             attempt,
             split=None if plain else splitter(tree),

@@ -19,8 +19,8 @@ from rlx.ir.verify import errors_of
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.loops.bufferize import bufferize_loops
+from rlx.passes.loops.fuse_loop_bodies import fuse_loop_bodies
 from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
-from rlx.passes.loops.scalarize import scalarize_loops
 from rlx.passes.rewrite import apply_rewrites, copy_node, rewrite, with_lowering
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.decompose import decompose
@@ -153,7 +153,7 @@ def test_no_pass_touches_the_body_of_a_loop_in_one_kernel() -> None:
 
     graph = loop()
     assert apply_rewrites(graph, [doubled]).graph == graph
-    later = (loop_invariant_code_motion, fuse(), bufferize_loops, scalarize_loops)
+    later = (loop_invariant_code_motion, fuse(), bufferize_loops, fuse_loop_bodies)
     assert [each(graph) for each in later] == [graph] * len(later)
 
 

@@ -52,7 +52,7 @@ def doubled() -> tuple[Executable, FastCall]:
     return program, program._fast
 
 
-def test_arrays_that_are_right_take_the_short_way() -> None:
+def test_arrays_that_are_right_take_the_fast_path() -> None:
     _, fast = doubled()
     results = fast(X)
     assert results is not None
@@ -61,7 +61,7 @@ def test_arrays_that_are_right_take_the_short_way() -> None:
     assert results[0].flags.writeable
 
 
-def test_read_only_arrays_take_the_short_way() -> None:
+def test_read_only_arrays_take_the_fast_path() -> None:
     _, fast = doubled()
     x = X.copy()
     x.setflags(write=False)

@@ -36,7 +36,7 @@ def test_a_function_is_traced_once_per_shape_and_dtype() -> None:
     assert len(traces) == 3
 
 
-def test_native_code_is_chosen_by_shape_on_the_short_way_too() -> None:
+def test_native_code_is_chosen_by_shape_on_the_fast_path_too() -> None:
     double = rlx.jit(lambda x: x * 2, threads=1)
     for _ in range(2):
         for x in (X, X[:1], X.astype(np.float64), X.T):
@@ -45,7 +45,7 @@ def test_native_code_is_chosen_by_shape_on_the_short_way_too() -> None:
             assert result.dtype == x.dtype
 
 
-def test_trees_and_numbers_are_told_apart_on_the_short_way_too() -> None:
+def test_trees_and_numbers_are_told_apart_on_the_fast_path_too() -> None:
     jitted = rlx.jit(lambda tree, rate: {name: x * rate for name, x in tree.items()}, threads=1)
     whole = np.arange(3)
     calls: list[tuple[Any, Any]] = [

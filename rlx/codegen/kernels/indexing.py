@@ -34,7 +34,7 @@ from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Picked
+from rlx.ir.lowering import GatherFromPanels
 from rlx.ir.shape import Extent, normalize_axis, product, upper
 from rlx.ir.types import TensorType
 
@@ -82,9 +82,15 @@ def gather(scope: Scope, table: Reader, indices: Reader, y: Writer, *, axis: int
             checked_index(scope, chosen, position, source.extent(1))
 
 
-@kernel("gather", lowering=Picked)
+@kernel("gather", lowering=GatherFromPanels)
 def gather_from_panels(
-    scope: Scope, table: Reader, indices: Reader, y: Writer, *, lowering: Picked, axis: int
+    scope: Scope,
+    table: Reader,
+    indices: Reader,
+    y: Writer,
+    *,
+    lowering: GatherFromPanels,
+    axis: int,
 ) -> None:
     """Copy one column of the table per index; panels are whole."""
     del lowering, axis

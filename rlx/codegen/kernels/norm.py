@@ -14,7 +14,7 @@ from rlx.codegen.kernels.values import converted
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import UnaryOp
 
-_WHOLE = ((0,),)
+_ALL_ELEMENTS = ((0,),)
 """The groups of a vector along the normalized axis."""
 
 
@@ -23,7 +23,7 @@ def layer_norm(
     scope: Scope, x: Reader, gamma: Reader, beta: Reader, y: Writer, *, axis: int, eps: float
 ) -> None:
     """`(x - mean) / sqrt(variance + eps) * gamma + beta`."""
-    k, vectors = scope.k, [vector.grouped(_WHOLE) for vector in (gamma, beta)]
+    k, vectors = scope.k, [vector.grouped(_ALL_ELEMENTS) for vector in (gamma, beta)]
     count = converted(scope.extents(x.shape[axis]), x.prim)
     with along(scope, x, y, axis) as line:
         total = line.fold("mean", sum_fold(x.dtype))
@@ -50,7 +50,7 @@ def rms_norm(
     """`x / sqrt(mean(x * x) + eps) * gamma`, plus `beta` if it is given."""
     *beta, y = rest
     assert isinstance(y, Writer)  # the result follows the operands
-    vectors = [v.grouped(_WHOLE) for v in (gamma, *beta) if isinstance(v, Reader)]
+    vectors = [v.grouped(_ALL_ELEMENTS) for v in (gamma, *beta) if isinstance(v, Reader)]
     count = converted(scope.extents(x.shape[axis]), x.prim)
 
     def squared(value: E, _: E) -> E:

@@ -45,16 +45,19 @@ _SELU_SCALE = 1.0507009873554805
 
 # With a scalar function of their own, as formulas lose the negative tail
 gelu = unary(
-    "gelu", "`x` times the normal distribution function of `x`; -0 at -inf.", "float", Trait.DEAR
+    "gelu",
+    "`x` times the normal distribution function of `x`; -0 at -inf.",
+    "float",
+    Trait.EXPENSIVE,
 )
 gelu_approx = unary(
     "gelu_approx",
     "The tanh approximation of `gelu`: `x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`.",
     "float",
-    Trait.DEAR,
+    Trait.EXPENSIVE,
 )
-silu = unary("silu", "`x * sigmoid(x)`; -0 at -inf.", "float", Trait.DEAR)
-mish = unary("mish", "`x * tanh(softplus(x))`; -0 at -inf.", "float", Trait.DEAR)
+silu = unary("silu", "`x * sigmoid(x)`; -0 at -inf.", "float", Trait.EXPENSIVE)
+mish = unary("mish", "`x * tanh(softplus(x))`; -0 at -inf.", "float", Trait.EXPENSIVE)
 
 
 @activation

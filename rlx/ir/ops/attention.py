@@ -38,7 +38,7 @@ _FAMILY = "attention"
 _MASK_KINDS = ("none", "causal", "sliding_window", "custom", "bias")
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.READS_SLICES, decompose=attention_formula)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.READS_SLICES, decompose=attention_formula)
 def attention(
     q: TensorType,
     k: TensorType,
@@ -109,7 +109,7 @@ def _attention_in_tiles(
         )
 
 
-@op(_FAMILY, Trait.WHOLE, decompose=attention_backward_formula)
+@op(_FAMILY, Trait.ALL_ELEMENTS, decompose=attention_backward_formula)
 def attention_backward(
     q: TensorType,
     k: TensorType,
@@ -138,7 +138,7 @@ def attention_backward(
     return (q, k, v, mask) if mask is not None and mask_kind == "bias" else (q, k, v)
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.READS_SLICES, decompose=rope_formula)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.READS_SLICES, decompose=rope_formula)
 def rope(
     x: TensorType,
     cos: TensorType,

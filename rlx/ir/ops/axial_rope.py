@@ -15,7 +15,7 @@ from rlx.ir.ops.shape import reshape, reverse
 from rlx.ir.shape import format_shape
 
 
-@composite("attention", Trait.WHOLE)
+@composite("attention", Trait.ALL_ELEMENTS)
 @in_single_precision
 def axial_rope2d(
     x: Value,

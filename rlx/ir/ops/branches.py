@@ -28,7 +28,7 @@ def _picked(predicate: Value, *operands: Value, then: Graph, orelse: Graph) -> t
 
 @op(
     _FAMILY,
-    Trait.WHOLE,
+    Trait.ALL_ELEMENTS,
     decompose=_picked,
     captures=Captures(("then", "orelse"), leading=1),
 )

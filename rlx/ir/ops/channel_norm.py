@@ -31,7 +31,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "channel_norm"
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 @in_single_precision
 def batch_norm_inference(
     x: Value,
@@ -62,7 +62,7 @@ def batch_norm_training_formula(
     return y, reshape(mean, shape=gamma.shape), reshape(variance, shape=gamma.shape)
 
 
-@op(_FAMILY, Trait.WHOLE, decompose=batch_norm_training_formula)
+@op(_FAMILY, Trait.ALL_ELEMENTS, decompose=batch_norm_training_formula)
 def batch_norm_training(
     x: TensorType, gamma: TensorType, beta: TensorType, *, axis: int = -1, eps: float
 ) -> tuple[TensorType, TensorType, TensorType]:
@@ -95,7 +95,7 @@ def group_norm_formula(
     return result
 
 
-@op(_FAMILY, Trait.WHOLE, decompose=group_norm_formula)
+@op(_FAMILY, Trait.ALL_ELEMENTS, decompose=group_norm_formula)
 def group_norm(
     x: TensorType,
     gamma: TensorType,
@@ -122,7 +122,7 @@ def group_norm(
     return x
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def instance_norm(x: Value, gamma: Value, beta: Value, *, axis: int = 1, eps: float) -> Value:
     """Normalize each channel of each example over its spatial axes, then `* gamma + beta`."""
     require_rank(x.type, 2, "x")
@@ -136,7 +136,7 @@ def instance_norm(x: Value, gamma: Value, beta: Value, *, axis: int = 1, eps: fl
     return result
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def layer_norm2d(x: Value, gamma: Value, beta: Value, *, eps: float) -> Value:
     """`layer_norm` over the channels of `[N, C, H, W]` or `[N, C, L]`, at each position."""
     require_rank(x.type, 3, "x")

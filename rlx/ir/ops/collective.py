@@ -27,7 +27,7 @@ _FAMILY = "collective"
 Reduction = Literal["sum", "max", "min"]
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def all_reduce(
     x: TensorType,
     communicator: TensorType | None = None,
@@ -52,7 +52,7 @@ def all_reduce(
     return x
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
 def all_gather(
     x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
 ) -> TensorType:
@@ -62,7 +62,7 @@ def all_gather(
     return x.with_shape((x.shape[0] * axis_size, *x.shape[1:]))
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
 def reduce_scatter(
     x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
 ) -> TensorType:
@@ -77,7 +77,7 @@ def reduce_scatter(
     return x.with_shape((_share("reduce_scatter", x, axis_size), *x.shape[1:]))
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
 def all_to_all(
     x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
 ) -> TensorType:
@@ -87,7 +87,7 @@ def all_to_all(
     return x
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
 def collective_broadcast(
     x: TensorType,
     communicator: TensorType | None = None,
@@ -102,7 +102,7 @@ def collective_broadcast(
     return x
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
 def collective_permute(
     x: TensorType,
     communicator: TensorType | None = None,
@@ -124,7 +124,7 @@ def collective_permute(
     return x
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def axis_index(
     communicator: TensorType | None = None, *, axis_name: str, axis_size: int
 ) -> TensorType:
@@ -142,7 +142,7 @@ def vary(x: Value, *, axis_name: str) -> Value:
     return x
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def all_reduce_start(
     x: TensorType, communicator: TensorType, *, axis_name: str, axis_size: int
 ) -> tuple[TensorType, TensorType]:
@@ -155,7 +155,7 @@ def all_reduce_start(
     return x, TensorType(DType.I64, ())
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.IN_PLACE)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.IN_PLACE)
 def all_reduce_done(total: TensorType, request: TensorType, x: TensorType) -> TensorType:
     """Wait for what `all_reduce_start` began; `x` is what it sends until then."""
     return total

@@ -25,7 +25,7 @@ def _inline(*operands: Value, body: Graph, kept: int = 0) -> tuple[Value, ...]:
     return operands[0].graph.inline(body, operands)
 
 
-@op(_FAMILY, Trait.WHOLE, decompose=_inline)
+@op(_FAMILY, Trait.ALL_ELEMENTS, decompose=_inline)
 def checkpoint(*operands: TensorType, body: Graph, kept: int = 0) -> tuple[TensorType, ...]:
     """Apply `body`, whose inputs bind to the operands in order; it has no params.
 
@@ -62,7 +62,7 @@ def barrier(x: TensorType, *dependencies: TensorType) -> TensorType:
     return x
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, Trait.FOREIGN, Trait.IMPURE, Trait.EFFECT)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT, Trait.FOREIGN, Trait.IMPURE, Trait.EFFECT)
 def check(failed: TensorType, *values: TensorType, report: int) -> TensorType:
     """End the run where `failed`, one bool, holds, with the error that `ir.reports` keeps.
 

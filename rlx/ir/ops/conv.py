@@ -19,10 +19,10 @@ from rlx.ir.ops.conv_geometry import (
     ConvAttributes,
     Geometry,
     Planes,
-    bare,
     padded_shape,
     pads_itself,
     result_extents,
+    undilated,
 )
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
 from rlx.ir.shape import Shape, upper
@@ -92,7 +92,7 @@ def _conv_windowed(
     require_dtype(x, "f32 f64")
     sliding = window.sliding(x.rank)
     if pads_itself(x.shape, sliding, x.dtype.size):
-        x, sliding = x.with_shape(padded_shape(x.shape, sliding)), bare(sliding)
+        x, sliding = x.with_shape(padded_shape(x.shape, sliding)), undilated(sliding)
     planes = _bare_planes(x, w, sliding)
     power = windowed.lanes >= 1 and windowed.lanes & (windowed.lanes - 1) == 0
     if not power or planes.channels != 1 or planes.strides[2] > 2 or x.shape[1] != window.groups:

@@ -16,7 +16,7 @@ Pads: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sliding:
+class WindowDimension:
     """How the window moves along one axis.
 
     Result index `i` and tap `t` read the padded input at `i * stride + t * dilation - low`; there
@@ -32,7 +32,7 @@ class Sliding:
 
     def positions(self, extent: Extent, taps: Extent) -> Extent:
         """Return how many windows of `taps` fit along an axis of `extent`."""
-        room = spread(extent, self.input_dilation) + self.low + self.high - reach(taps, self)
+        room = spread(extent, self.input_dilation) + self.low + self.high - dilated_size(taps, self)
         if not is_nonnegative(room):
             raise ShapeError(
                 f"a window of {taps} taps, {self.dilation} apart, does not fit {extent} elements "
@@ -42,8 +42,8 @@ class Sliding:
         return floor_divide(room, self.stride) + 1
 
 
-Geometry: TypeAlias = tuple[Sliding, ...]
-"""One `Sliding` per spatial axis."""
+Geometry: TypeAlias = tuple[WindowDimension, ...]
+"""One `WindowDimension` per spatial axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +79,7 @@ def geometry(
     require_length("padding", padding, axes)
     pads = padding or ((0, 0),) * axes
     return tuple(
-        Sliding(s, low, high, d, spread)
+        WindowDimension(s, low, high, d, spread)
         for s, (low, high), d, spread in zip(strides, pads, dilations, spreads, strict=True)
     )
 
@@ -108,7 +108,7 @@ def spread(extent: Extent, step: int) -> Extent:
     return extent if extent == 0 or step == 1 else (extent - 1) * step + 1
 
 
-def reach(taps: Extent, axis: Sliding) -> Extent:
+def dilated_size(taps: Extent, axis: WindowDimension) -> Extent:
     """Return the elements between the first and the last tap, both included."""
     return spread(taps, axis.dilation)
 
@@ -135,9 +135,9 @@ def result_extents(spatial: Shape, taps: Shape, sliding: Geometry) -> Shape:
     return tuple(axis.positions(extent, count) for extent, count, axis in axes)
 
 
-def bare(sliding: Geometry) -> Geometry:
+def undilated(sliding: Geometry) -> Geometry:
     """Return the geometry over an input that is padded and spread apart already."""
-    return tuple(Sliding(stride=axis.stride, dilation=axis.dilation) for axis in sliding)
+    return tuple(WindowDimension(stride=axis.stride, dilation=axis.dilation) for axis in sliding)
 
 
 def padded_shape(shape: Shape, sliding: Geometry) -> Shape:

@@ -13,11 +13,11 @@ from rlx.ir.ops.conv_geometry import (
     Geometry,
     Numbers,
     Pads,
-    Sliding,
+    WindowDimension,
     attributes_of,
+    dilated_size,
     geometry,
     per_axis,
-    reach,
     require_length,
     spread,
     static,
@@ -97,7 +97,7 @@ def transposed(x: Value, w: Value, sliding: Geometry, extra: Numbers, groups: in
     """Return the transposed convolution, its result longer by `extra`."""
     turned = []
     for axis, taps, more in zip(sliding, w.shape[2:], extra, strict=True):
-        inner = static(reach(taps, axis)) - 1
+        inner = static(dilated_size(taps, axis)) - 1
         turned.append(_spreading(axis, low=inner - axis.low, high=inner - axis.high + more))
     return _convolve(x, turned_kernel(w, groups), tuple(turned), groups)
 
@@ -114,7 +114,7 @@ def by_input(dy: Value, w: Value, spatial: Shape, sliding: Geometry, groups: int
     turned = []
     extents = zip(sliding, spatial, w.shape[2:], dy.shape[2:], strict=True)
     for axis, extent, taps, positions in extents:
-        window = static(reach(taps, axis))
+        window = static(dilated_size(taps, axis))
         low = window - 1 - axis.low
         own, seen = spread(extent, axis.input_dilation), spread(positions, axis.stride)
         high = static(own + (window - 1) - seen - low)
@@ -132,7 +132,7 @@ def by_weight(x: Value, dy: Value, taps: Shape, sliding: Geometry, groups: int) 
     extents = zip(sliding, x.shape[2:], dy.shape[2:], taps, strict=True)
     for axis, extent, positions, count in extents:
         own, seen = spread(extent, axis.input_dilation), spread(positions, axis.stride)
-        high = static(seen - own + reach(count, axis) - 1 - axis.low)
+        high = static(seen - own + dilated_size(count, axis) - 1 - axis.low)
         turned.append(replace(axis, stride=axis.dilation, dilation=axis.stride, high=high))
     result = _convolve(_batch_as_channels(x, groups), swapped(dy), tuple(turned), groups)
     return swapped(result)
@@ -155,9 +155,9 @@ def swapped(x: Value, at: int = 0) -> Value:
     return transpose(x, perm=order)
 
 
-def _spreading(axis: Sliding, *, low: int, high: int) -> Sliding:
+def _spreading(axis: WindowDimension, *, low: int, high: int) -> WindowDimension:
     """Return the sliding of the transpose: stride and spreading of the input change places."""
-    return Sliding(axis.input_dilation, low, high, axis.dilation, axis.stride)
+    return WindowDimension(axis.input_dilation, low, high, axis.dilation, axis.stride)
 
 
 def _batch_as_channels(x: Value, groups: int) -> Value:

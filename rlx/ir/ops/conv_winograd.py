@@ -8,7 +8,7 @@ from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Winograd, lowered_by
 from rlx.ir.op import Trait
-from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Sliding, geometry
+from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, WindowDimension, geometry
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
 from rlx.ir.ops.shape import concat, narrow, pad, reshape, slice, transpose
@@ -30,13 +30,13 @@ def transformed_weights(w: Value, step: int) -> Value:
     return result
 
 
-def tiles_along(extent: Extent, axis: Sliding, step: int) -> Extent:
+def tiles_along(extent: Extent, axis: WindowDimension, step: int) -> Extent:
     """Return how many tiles cover an axis of the result: `dilation` of them interleave."""
     covered = step * axis.dilation
     return floor_divide(positions_along(extent, axis) + (covered - 1), covered) * axis.dilation
 
 
-def positions_along(extent: Extent, axis: Sliding) -> Extent:
+def positions_along(extent: Extent, axis: WindowDimension) -> Extent:
     """Return how many windows an axis has."""
     return extent + (axis.low + axis.high - (TAPS - 1) * axis.dilation)
 

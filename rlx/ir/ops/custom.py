@@ -32,7 +32,7 @@ def _stated(*operands: Value, num_results: int, rule: Graph) -> tuple[Value, ...
 
 @op(
     _FAMILY,
-    Trait.WHOLE,
+    Trait.ALL_ELEMENTS,
     decompose=_inline,
     captures=Captures(("body",), unless=("vjp_body", "jvp_body", "forward")),
 )
@@ -67,8 +67,10 @@ def custom_call(
     return results
 
 
-@op(_FAMILY, Trait.WHOLE, decompose=_stated)
-def stated_results(*operands: TensorType, num_results: int, rule: Graph) -> tuple[TensorType, ...]:
+@op(_FAMILY, Trait.ALL_ELEMENTS, decompose=_stated)
+def custom_derivative(
+    *operands: TensorType, num_results: int, rule: Graph
+) -> tuple[TensorType, ...]:
     """The first `num_results` operands, differentiated by `rule` as results of the others.
 
     While a graph is differentiated, it replaces a `custom_call` of the others; `rule` is that
@@ -94,4 +96,4 @@ def _require_derivatives(body: Graph, primals: tuple[TensorType, ...], what: str
             )
 
 
-__all__ = ["custom_call", "stated_results"]
+__all__ = ["custom_call", "custom_derivative"]

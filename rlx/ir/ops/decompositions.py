@@ -21,7 +21,7 @@ _FAMILY = "linalg"
 _DTYPES = "f32 f64 complex"
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def qr(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType]:
     """Factor as `q @ r` with orthonormal columns and an upper triangle, by Householder reflections.
 
@@ -34,7 +34,7 @@ def qr(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType]:
     return a.with_shape((*lead, rows, inner)), a.with_shape((*lead, inner, columns))
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def eigh(a: TensorType) -> tuple[TensorType, TensorType]:
     """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, by Jacobi's method.
 
@@ -44,7 +44,7 @@ def eigh(a: TensorType) -> tuple[TensorType, TensorType]:
     return _real(a.with_shape(a.shape[:-1])), a
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def eig(a: TensorType) -> tuple[TensorType, TensorType]:
     """Eigenvalues and eigenvectors (columns) of general complex matrices, by Francis's iteration.
 
@@ -57,7 +57,7 @@ def eig(a: TensorType) -> tuple[TensorType, TensorType]:
     return a.with_shape(a.shape[:-1]), a
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def schur(a: TensorType) -> tuple[TensorType, TensorType]:
     """Factor general matrices as `z @ t @ z.H`: unitary, and an upper triangle.
 
@@ -71,7 +71,7 @@ def schur(a: TensorType) -> tuple[TensorType, TensorType]:
     return a, a
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def svd(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType, TensorType]:
     """Factor as `u @ diag(s) @ vt`, with `s` descending, by rotations of columns.
 

@@ -18,7 +18,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "elementwise"
 _NUMERIC = "float int complex"
 _REAL = "float int"
-_EXACT, _CHEAP, _MODERATE, _DEAR = Trait.EXACT, Trait.CHEAP, Trait.MODERATE, Trait.DEAR
+_EXACT, _CHEAP, _MODERATE, _EXPENSIVE = Trait.EXACT, Trait.CHEAP, Trait.MODERATE, Trait.EXPENSIVE
 
 
 def unary(
@@ -79,38 +79,40 @@ sqrt = unary(
     _MODERATE,
 )
 rsqrt = unary("rsqrt", "`1 / sqrt(x)`; +inf at +0.", "float complex", _MODERATE)
-exp = unary("exp", "e to the power of `x`.", "float complex", _DEAR)
-exp2 = unary("exp2", "2 to the power of `x`.", "float complex", _DEAR)
-expm1 = unary("expm1", "`exp(x) - 1`, exact near zero.", "float complex", _DEAR)
-log = unary("log", "Natural logarithm; -inf at zero, NaN below.", "float complex", _DEAR)
-log1p = unary("log1p", "`log(1 + x)`, exact near zero.", "float complex", _DEAR)
-log2 = unary("log2", "Logarithm to base 2.", "float complex", _DEAR)
+exp = unary("exp", "e to the power of `x`.", "float complex", _EXPENSIVE)
+exp2 = unary("exp2", "2 to the power of `x`.", "float complex", _EXPENSIVE)
+expm1 = unary("expm1", "`exp(x) - 1`, exact near zero.", "float complex", _EXPENSIVE)
+log = unary("log", "Natural logarithm; -inf at zero, NaN below.", "float complex", _EXPENSIVE)
+log1p = unary("log1p", "`log(1 + x)`, exact near zero.", "float complex", _EXPENSIVE)
+log2 = unary("log2", "Logarithm to base 2.", "float complex", _EXPENSIVE)
 
 # Trigonometric and hyperbolic functions
-sin = unary("sin", "Sine of an angle in radians.", "float complex", _DEAR)
-cos = unary("cos", "Cosine of an angle in radians.", "float complex", _DEAR)
-tan = unary("tan", "Tangent of an angle in radians.", "float complex", _DEAR)
-asin = unary("asin", "Arcsine; NaN outside [-1, 1].", "float complex", _DEAR)
-acos = unary("acos", "Arccosine; NaN outside [-1, 1].", "float complex", _DEAR)
-atan = unary("atan", "Arctangent.", "float complex", _DEAR)
-sinh = unary("sinh", "Hyperbolic sine.", "float complex", _DEAR)
-cosh = unary("cosh", "Hyperbolic cosine.", "float complex", _DEAR)
-tanh = unary("tanh", "Hyperbolic tangent.", "float complex", _DEAR)
-asinh = unary("asinh", "Inverse hyperbolic sine.", "float complex", _DEAR)
-acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float complex", _DEAR)
-atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float complex", _DEAR)
-erf = unary("erf", "Error function.", "float", _DEAR)
-erfc = unary("erfc", "`1 - erf(x)`, exact in the tail.", "float", _DEAR)
+sin = unary("sin", "Sine of an angle in radians.", "float complex", _EXPENSIVE)
+cos = unary("cos", "Cosine of an angle in radians.", "float complex", _EXPENSIVE)
+tan = unary("tan", "Tangent of an angle in radians.", "float complex", _EXPENSIVE)
+asin = unary("asin", "Arcsine; NaN outside [-1, 1].", "float complex", _EXPENSIVE)
+acos = unary("acos", "Arccosine; NaN outside [-1, 1].", "float complex", _EXPENSIVE)
+atan = unary("atan", "Arctangent.", "float complex", _EXPENSIVE)
+sinh = unary("sinh", "Hyperbolic sine.", "float complex", _EXPENSIVE)
+cosh = unary("cosh", "Hyperbolic cosine.", "float complex", _EXPENSIVE)
+tanh = unary("tanh", "Hyperbolic tangent.", "float complex", _EXPENSIVE)
+asinh = unary("asinh", "Inverse hyperbolic sine.", "float complex", _EXPENSIVE)
+acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float complex", _EXPENSIVE)
+atanh = unary(
+    "atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float complex", _EXPENSIVE
+)
+erf = unary("erf", "Error function.", "float", _EXPENSIVE)
+erfc = unary("erfc", "`1 - erf(x)`, exact in the tail.", "float", _EXPENSIVE)
 erf_inv = unary(
     "erf_inv",
     "Inverse of `erf` by Giles' polynomials, with the roundings that JAX has; NaN beyond 1.",
     "float",
-    _DEAR,
+    _EXPENSIVE,
 )
 
 # Activations with a scalar function of their own
 relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL, _EXACT, _CHEAP)
-sigmoid = unary("sigmoid", "`1 / (1 + exp(-x))`, without overflow.", "float", _DEAR)
+sigmoid = unary("sigmoid", "`1 / (1 + exp(-x))`, without overflow.", "float", _EXPENSIVE)
 
 # Predicates
 logical_not = unary("logical_not", "Negation of a bool.", "bool", _CHEAP, gives=DType.BOOL)
@@ -133,10 +135,12 @@ pow = binary(
     "pow",
     "`a` to the power of `b`; integers wrap, and negative powers are -1, 0 or 1.",
     _NUMERIC,
-    _DEAR,
+    _EXPENSIVE,
 )
-mod = binary("mod", "Remainder with the sign of `b`; integers give 0 for `b` = 0.", _REAL, _DEAR)
-atan2 = binary("atan2", "Angle of the point (b, a), in (-pi, pi].", "float", _DEAR)
+mod = binary(
+    "mod", "Remainder with the sign of `b`; integers give 0 for `b` = 0.", _REAL, _EXPENSIVE
+)
+atan2 = binary("atan2", "Angle of the point (b, a), in (-pi, pi].", "float", _EXPENSIVE)
 maximum = binary(
     "maximum",
     "The larger; NaN if either is NaN, `or` for bools.",

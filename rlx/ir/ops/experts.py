@@ -34,7 +34,7 @@ __all__ = [
 _FAMILY = "packed"
 
 
-@composite(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT)
 def grouped_matmul(x: Value, weights: Value, experts: Value) -> Value:
     """`x[i] @ weights[experts[i]]` for x `[M, K]`, weights `[E, K, N]` and experts `[M]`.
 
@@ -49,7 +49,7 @@ def grouped_matmul(x: Value, weights: Value, experts: Value) -> Value:
     return reshape(products, shape=(x.shape[0], weights.shape[2]))
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def dequant_moe_weights(blocks: Value, *, scheme: str) -> Value:
     """Decode a stack of matrices in blocks, u8 `[E, N, bytes]`, to f32 `[E, K, N]`."""
     require_rank(blocks.type, 3, "blocks")
@@ -57,7 +57,7 @@ def dequant_moe_weights(blocks: Value, *, scheme: str) -> Value:
     return result
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def group_limited_gate(
     scores: Value,
     routing: Value,
@@ -138,7 +138,7 @@ def _gathered_product(
     return reshape(products, shape=(x.shape[0], blocks.shape[1]))
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, decompose=_gathered_product)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT, decompose=_gathered_product)
 def grouped_dequant_matmul(
     x: TensorType,
     blocks: TensorType,

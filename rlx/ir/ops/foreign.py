@@ -21,7 +21,7 @@ TOKEN = TensorType(DType.I32, ())
 """The token that an effect returns in addition to its results."""
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, Trait.FOREIGN)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT, Trait.FOREIGN)
 def ffi_call(
     *operands: TensorType,
     target: str,
@@ -43,7 +43,7 @@ def ffi_call(
     return result_types
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, Trait.FOREIGN, Trait.IMPURE, Trait.EFFECT)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT, Trait.FOREIGN, Trait.IMPURE, Trait.EFFECT)
 def effect_call(
     *operands: TensorType,
     target: str,

@@ -11,7 +11,7 @@ from rlx.errors import ShapeError
 from rlx.ir.declaration import SingleResultOp, declare_op, op
 from rlx.ir.dtype import DType
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Bitonic, Picked, SideBySide, lowered_by
+from rlx.ir.lowering import BatchInLanes, Bitonic, GatherFromPanels, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import (
     at_most,
@@ -29,7 +29,7 @@ NO_INDEX = -(2**63)
 """The combined index of several indices of which one is out of range."""
 
 
-@op(_FAMILY, Trait.INDEXED_READ, Trait.PART, Trait.MAY_FAULT, Trait.EPILOGUE)
+@op(_FAMILY, Trait.INDEXED_READ, Trait.SUBSET, Trait.MAY_FAULT, Trait.EPILOGUE)
 def gather(table: TensorType, indices: TensorType, *, axis: int = 0) -> TensorType:
     """Take the slices `indices` of `table` along `axis`.
 
@@ -43,8 +43,10 @@ def gather(table: TensorType, indices: TensorType, *, axis: int = 0) -> TensorTy
     return table.with_shape(chosen).with_layout(None)
 
 
-@lowered_by(gather, Picked, layouts=(0,))
-def _gather_picked(_: Picked, table: TensorType, indices: TensorType, *, axis: int) -> None:
+@lowered_by(gather, GatherFromPanels, layouts=(0,))
+def _gather_picked(
+    _: GatherFromPanels, table: TensorType, indices: TensorType, *, axis: int
+) -> None:
     """Columns of a matrix whose panels are whole."""
     layout, columns = table.layout, table.shape[-1]
     width = layout.width if isinstance(layout, Panels) and table.rank == 2 else 0
@@ -123,7 +125,7 @@ scatter_min = scatter(
 )
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.SEARCH)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.SEARCH)
 def topk(x: TensorType, *, k: int) -> tuple[TensorType, TensorType]:
     """The `k` largest elements of each last-axis row, descending, and their i64 indices.
 
@@ -140,7 +142,7 @@ def topk(x: TensorType, *, k: int) -> tuple[TensorType, TensorType]:
     return values, values.with_dtype(DType.I64)
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def sort(x: TensorType) -> TensorType:
     """Sort each last-axis row, ascending: NaN last, equal elements (both zeros) as they come."""
     require_dtype(x, "float int bool")
@@ -148,7 +150,7 @@ def sort(x: TensorType) -> TensorType:
     return x
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.SEARCH)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.SEARCH)
 def argsort(x: TensorType) -> TensorType:
     """Indices (i64) that sort each last-axis row as `sort` does."""
     require_dtype(x, "float int bool")
@@ -156,9 +158,9 @@ def argsort(x: TensorType) -> TensorType:
     return x.with_dtype(DType.I64)
 
 
-@lowered_by(sort, SideBySide)
-@lowered_by(argsort, SideBySide)
-def _sorted_side_by_side(lowering: SideBySide, x: TensorType) -> None:
+@lowered_by(sort, BatchInLanes)
+@lowered_by(argsort, BatchInLanes)
+def _sorted_side_by_side(lowering: BatchInLanes, x: TensorType) -> None:
     length = x.shape[-1]
     if not isinstance(length, int) or not 2 <= lowering.lanes <= length:
         raise ShapeError(
@@ -180,7 +182,7 @@ def _sorted_by_bitonic_network(lowering: Bitonic, x: TensorType) -> None:
         )
 
 
-@op(_FAMILY, Trait.INDEXED_READ, Trait.PART)
+@op(_FAMILY, Trait.INDEXED_READ, Trait.SUBSET)
 def dynamic_slice(x: TensorType, starts: TensorType, *, sizes: Shape) -> TensorType:
     """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per axis.
 

@@ -21,7 +21,7 @@ __all__ = ["least_squares", "pseudo_inverse"]
 _FAMILY = "linalg"
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def pseudo_inverse(a: Value, rtol: Value) -> Value:
     """The pseudo-inverse of Moore and Penrose."""
     left, inverses, right = _by_values(a, rtol)
@@ -30,7 +30,7 @@ def pseudo_inverse(a: Value, rtol: Value) -> Value:
     return found
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def least_squares(a: Value, b: Value, rtol: Value) -> Value:
     """The least x among those for which `a @ x - b` is least."""
     left, inverses, right = _by_values(a, rtol)

@@ -30,7 +30,7 @@ def softmax_cross_entropy_formula(logits: Value, labels: Value) -> Value:
     return -reduce_sum(where(_is_class(logits, labels), logarithms, zero), axes=(-1,))
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, decompose=softmax_cross_entropy_formula)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT, decompose=softmax_cross_entropy_formula)
 def softmax_cross_entropy_with_logits(logits: TensorType, labels: TensorType) -> TensorType:
     """`logsumexp(logits[i]) - logits[i, labels[i]]` for logits `[..., C]` and labels `[...]`.
 
@@ -48,7 +48,7 @@ def softmax_cross_entropy_backward_formula(logits: Value, labels: Value, d_loss:
     return difference * reshape(d_loss, shape=(*d_loss.shape, 1))
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, decompose=softmax_cross_entropy_backward_formula)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT, decompose=softmax_cross_entropy_backward_formula)
 def softmax_cross_entropy_backward(
     logits: TensorType, labels: TensorType, d_loss: TensorType
 ) -> TensorType:

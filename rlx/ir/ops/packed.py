@@ -23,7 +23,7 @@ __all__ = ["dequant_matmul", "dequantize_blocks"]
 _FAMILY = "packed"
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.EXPANDS)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.EXPANDS)
 def dequantize_blocks(
     blocks: TensorType, codebook: TensorType | None = None, *, scheme: str
 ) -> TensorType:

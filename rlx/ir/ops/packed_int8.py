@@ -80,7 +80,7 @@ def _cut(shape: Shape, size: int) -> Shape:
     return (*shape[:-1], extent // size, size)
 
 
-@op(_FAMILY, Trait.WHOLE, decompose=_rounded)
+@op(_FAMILY, Trait.ALL_ELEMENTS, decompose=_rounded)
 def quantize_rows(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     """Round rows of `x` to eight bits in blocks of 32: words of four codes, scales, sums.
 
@@ -102,7 +102,7 @@ def quantize_rows(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     )
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def int8_dequant_matmul(x: Value, blocks: Value, *, scheme: str) -> Value:
     """`dequant_matmul` of `x` rounded to eight bits in blocks of 32 elements.
 

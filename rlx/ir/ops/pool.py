@@ -26,7 +26,7 @@ from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
 
 _FAMILY = "pool"
-_WINDOWED = (Trait.WHOLE, Trait.WINDOWED)
+_WINDOWED = (Trait.ALL_ELEMENTS, Trait.WINDOWED)
 
 Divisor: TypeAlias = Literal["window", "padded", "inside"]
 """What a mean divides by: the window's size, always; its positions in the operand or its

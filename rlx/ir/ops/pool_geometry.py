@@ -38,14 +38,14 @@ class WindowAxis:
     """How many windows there are: the extent of the result."""
 
     @property
-    def reach(self) -> int:
+    def dilated_size(self) -> int:
         """How many positions a window spans."""
         return self.dilation * (self.size - 1) + 1
 
     @property
     def span(self) -> Extent:
         """How many positions all windows span, counted from `-low`."""
-        return (self.count - 1) * self.stride + self.reach
+        return (self.count - 1) * self.stride + self.dilated_size
 
     @property
     def is_inside(self) -> bool:

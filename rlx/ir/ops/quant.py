@@ -58,7 +58,7 @@ LARGEST = {8: 127, 4: 7, 2: 1}
 """The largest quantized magnitude, by bits: symmetric, without the lowest integer."""
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def quantize(
     x: Value, *, scales: Scales, zero_points: Integers = (), axis: int | None = None
 ) -> Value:
@@ -76,7 +76,7 @@ def quantize(
     return cast(inside + x.graph.constant(offsets), to=DType.I8)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def dequantize(
     q: Value, *, scales: Scales, zero_points: Integers = (), axis: int | None = None
 ) -> Value:
@@ -87,7 +87,7 @@ def dequantize(
     return cast(centered, to=DType.F32) * q.graph.constant(factors)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def fake_quantize(
     x: Value,
     scale: Value | None = None,
@@ -105,7 +105,7 @@ def fake_quantize(
     return _rounded(x, spread(_scale_of(x, scale, bits, axis), x, axis), bits)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def fake_quantize_ema(
     x: Value,
     state: Value,
@@ -128,7 +128,7 @@ def fake_quantize_ema(
     return _rounded(x, spread(moved, x, axis), bits), moved
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def fake_quantize_backward(
     x: Value,
     dy: Value,
@@ -158,13 +158,13 @@ def fake_quantize_backward(
     return where(le(abs(x), bound), dy, 0.0)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def fake_quantize_lsq(x: Value, scale: Value, *, bits: int = 8, axis: int | None = None) -> Value:
     """`fake_quantize` with a scale that is learned (LSQ)."""
     return _rounded(x, spread(_scale_of(x, scale, bits, axis), x, axis), bits)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def fake_quantize_lsq_backward_x(
     x: Value, scale: Value, dy: Value, *, bits: int = 8, axis: int | None = None
 ) -> Value:
@@ -173,7 +173,7 @@ def fake_quantize_lsq_backward_x(
     return where(le(abs(z), float(LARGEST[bits])), dy, 0.0)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def fake_quantize_lsq_backward_scale(
     x: Value, scale: Value, dy: Value, *, bits: int = 8, axis: int | None = None
 ) -> Value:
@@ -191,7 +191,7 @@ def lsq_slope(x: Value, scale: Value, *, bits: int, axis: int | None) -> Value:
     return where(le(abs(z), largest), round_away(z) - z, outside)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def qmatmul(
     x: Value,
     w: Value,
@@ -215,7 +215,7 @@ def qmatmul(
     return _requantized(total, multiplier, out_zero_point, axis=-1)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def qconv(
     x: Value,
     w: Value,

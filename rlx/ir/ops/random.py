@@ -16,7 +16,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "random"
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.DEAR)
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.EXPENSIVE)
 def threefry2x32(
     key0: TensorType, key1: TensorType, count0: TensorType, count1: TensorType, *, word: str
 ) -> TensorType:
@@ -36,7 +36,7 @@ def threefry2x32(
     return key0.with_shape(broadcast_shapes(*(type.shape for type in operands.values())))
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.DEAR)
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.EXPENSIVE)
 def philox4x32(
     key0: TensorType,
     key1: TensorType,

@@ -79,7 +79,7 @@ argmax = index_reduction("argmax", "Lowest index of the largest element; the fir
 argmin = index_reduction("argmin", "Lowest index of the smallest element; the first NaN wins.")
 
 
-@op(_FAMILY, Trait.LINEAR, Trait.WHOLE)
+@op(_FAMILY, Trait.LINEAR, Trait.ALL_ELEMENTS)
 def cumsum(
     x: TensorType, *, axis: int, exclusive: bool = False, reverse: bool = False
 ) -> TensorType:
@@ -124,7 +124,9 @@ def running(
         return x
 
     formula = in_single_precision(_by_doubling(join))
-    return declare_op(name, _FAMILY, infer, traits=(Trait.WHOLE,), doc=doc, decompose=formula)
+    return declare_op(
+        name, _FAMILY, infer, traits=(Trait.ALL_ELEMENTS,), doc=doc, decompose=formula
+    )
 
 
 cumprod = running(
@@ -170,7 +172,7 @@ def log_softmax(x: TensorType, *, axis: int) -> TensorType:
     return x
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 @in_single_precision
 def logsumexp(x: Value, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
     """`log(sum(exp(x)))` over `axes` without overflow; -inf for nothing or all -inf."""

@@ -47,7 +47,7 @@ BlockOrder: TypeAlias = Literal["dcr", "crd"]
 row, depth in the words of ONNX."""
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 @in_single_precision
 def resize(
     x: Value,
@@ -126,7 +126,7 @@ def _is_even(phase: list[tuple[int, Array]]) -> bool:
     return all(np.allclose(weights, weights[0], rtol=0, atol=1e-12) for _, weights in phase)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def resize_nearest_2x(x: Value) -> Value:
     """Double height and width of `[N, C, H, W]`: each element four times."""
     if x.rank != 4:
@@ -137,7 +137,7 @@ def resize_nearest_2x(x: Value) -> Value:
     return _repeated(x, {2: 2, 3: 2})
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def depth_to_space(x: Value, *, block: int, order: BlockOrder = "dcr") -> Value:
     """Spread channels over blocks of `block` positions along each axis after axis 1."""
     channels, *spatial = _channels_and_space(x, block)
@@ -153,7 +153,7 @@ def depth_to_space(x: Value, *, block: int, order: BlockOrder = "dcr") -> Value:
     return reshape(moved, shape=(x.shape[0], depth, *wide))
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def space_to_depth(x: Value, *, block: int, order: BlockOrder = "dcr") -> Value:
     """Gather blocks of `block` positions along each axis after axis 1 as channels."""
     channels, *spatial = _channels_and_space(x, block)

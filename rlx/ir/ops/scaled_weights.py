@@ -46,7 +46,7 @@ _FP8 = {"fp8e4m3": False, "fp8e5m2": True}
 _NVFP4_BLOCK = 16
 
 
-@composite(_FAMILY, Trait.WHOLE, Trait.EXPANDS)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, Trait.EXPANDS)
 def decode_weights(
     codes: Value, scale: Value, zero_point: Value | None = None, *, scheme: str, rows: int
 ) -> Value:
@@ -69,7 +69,7 @@ def decode_weights(
     return floats * spread(scale, size, rows)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def scaled_dequant_matmul(
     x: Value, codes: Value, scale: Value, zero_point: Value | None = None, *, scheme: str
 ) -> Value:

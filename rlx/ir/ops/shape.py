@@ -81,7 +81,7 @@ def expand(x: TensorType, *, shape: Shape) -> TensorType:
     return x.with_shape(resolved)
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR, Trait.PART)
+@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR, Trait.SUBSET)
 def narrow(x: TensorType, *, axis: int, start: Extent, length: Extent) -> TensorType:
     """Take `length` consecutive elements of `axis` from `start` on."""
     position = normalize_axis(axis, x.rank)
@@ -141,7 +141,7 @@ def pad(
     return x.with_shape(tuple(before + extent + after for before, extent, after in sides))
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR, Trait.PART)
+@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR, Trait.SUBSET)
 def slice(
     x: TensorType, *, start: tuple[int, ...], stop: tuple[Extent, ...], step: tuple[int, ...]
 ) -> TensorType:

@@ -18,7 +18,7 @@ from rlx.ir.shape import normalize_axis, product
 from rlx.ir.types import TensorType
 
 
-@composite("signal", Trait.WHOLE, Trait.LINEAR)
+@composite("signal", Trait.ALL_ELEMENTS, Trait.LINEAR)
 def fft(x: Value, *, axis: int = -1, inverse: bool = False, scale: float = 1.0) -> Value:
     """Discrete Fourier transform along `axis`, times `scale`.
 
@@ -62,7 +62,7 @@ def transform_length(type: TensorType, axis: int = -1) -> int:
     return length
 
 
-@composite("signal", Trait.WHOLE, Trait.LINEAR)
+@composite("signal", Trait.ALL_ELEMENTS, Trait.LINEAR)
 def rfft(x: Value, *, axis: int = -1, scale: float = 1.0) -> Value:
     """Lower half of the spectrum of reals along `axis`, times `scale`.
 
@@ -75,7 +75,7 @@ def rfft(x: Value, *, axis: int = -1, scale: float = 1.0) -> Value:
     return reshape(found, shape=(*x.shape[:place], n // 2 + 1, *x.shape[place + 1 :]))
 
 
-@composite("signal", Trait.WHOLE, Trait.LINEAR)
+@composite("signal", Trait.ALL_ELEMENTS, Trait.LINEAR)
 def irfft(x: Value, *, n: int, axis: int = -1, scale: float = 1.0) -> Value:
     """The n reals whose spectrum has the lower half `x` along `axis`: unscaled, times `scale`.
 
@@ -119,7 +119,7 @@ def _extent_of(type: TensorType, axis: int) -> int:
 # Formulas over spectra
 
 
-@composite("signal", Trait.WHOLE)
+@composite("signal", Trait.ALL_ELEMENTS)
 def fft_butterfly_stage(
     state: Value, gate: Value, rev: Value, tw_re: Value, tw_im: Value, *, stage: int, n_fft: int
 ) -> Value:
@@ -169,7 +169,7 @@ def _parts_of(rows: Value, side: int) -> tuple[Value, Value]:
     return real_part, imaginary_part
 
 
-@composite("signal", Trait.WHOLE)
+@composite("signal", Trait.ALL_ELEMENTS)
 def log_mel(spec: Value, filters: Value) -> Value:
     """Logarithms of the energy in bands, at most 8 below the largest of a row, scaled.
 

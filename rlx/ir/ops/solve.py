@@ -51,7 +51,7 @@ __all__ = [
 _FAMILY = "linalg"
 
 
-@op(_FAMILY, Trait.PROMOTES, Trait.WHOLE, Trait.MAY_FAULT)
+@op(_FAMILY, Trait.PROMOTES, Trait.ALL_ELEMENTS, Trait.MAY_FAULT)
 def solve(
     a: TensorType,
     b: TensorType,
@@ -79,7 +79,7 @@ def _solve_by_library(_: Library, a: TensorType, b: TensorType, **__: object) ->
     require_dtype(b, "f32 f64 complex", "b")
 
 
-@op(_FAMILY, Trait.PROMOTES, Trait.WHOLE, Trait.MAY_FAULT)
+@op(_FAMILY, Trait.PROMOTES, Trait.ALL_ELEMENTS, Trait.MAY_FAULT)
 def triangular_solve(
     a: TensorType,
     b: TensorType,
@@ -102,7 +102,7 @@ def triangular_solve(
     return b
 
 
-@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT)
 def cholesky(
     a: TensorType, *, lower: bool = True, on_singular: Literal["error", "nan"] = "error"
 ) -> TensorType:
@@ -117,7 +117,7 @@ def cholesky(
     return a
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def lu(a: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     """Factor `a[permutation] = l @ u` with partial pivoting; singular matrices, too.
 
@@ -137,7 +137,7 @@ def _factor_by_library(_: Library, a: TensorType, **__: object) -> None:
     require_dtype(a, "f32 f64 complex", "a")
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def rectangular_lu(a: Value) -> tuple[Value, Value, Value]:
     """Factor as `lu` does, matrices with more rows than columns or fewer, too.
 
@@ -155,7 +155,7 @@ def rectangular_lu(a: Value) -> tuple[Value, Value, Value]:
     )
 
 
-@composite(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT)
 def solve_backward(
     a: Value,
     x: Value,
@@ -174,7 +174,7 @@ def solve_backward(
     return da, db
 
 
-@composite(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT)
 def inv(a: Value, *, on_singular: Literal["error", "nan"] = "error") -> Value:
     """Invert: the solution for the columns of the identity."""
     eye = expand(identity(a), shape=a.shape)
@@ -182,14 +182,14 @@ def inv(a: Value, *, on_singular: Literal["error", "nan"] = "error") -> Value:
     return inverse
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def det(a: Value) -> Value:
     """Determinant: the product of the pivots, negated by each exchange of rows."""
     diagonal, parity = _pivots(a)
     return reduce_prod(diagonal, axes=(-1,)) * parity
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def slogdet(a: Value) -> tuple[Value, Value]:
     """Sign and logarithm of the determinant's absolute value; 0 and -inf where it is 0.
 

@@ -62,7 +62,7 @@ _EMPTY_TILE = 4294967295.0
 _ALL_HARMONICS = 16
 
 
-@composite(_FAMILY, Trait.WHOLE, attributes=RenderAttributes)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, attributes=RenderAttributes)
 def gaussian_splat_render(
     positions: Value,
     scales: Value,
@@ -84,7 +84,7 @@ def gaussian_splat_render(
     )
 
 
-@composite(_FAMILY, Trait.WHOLE, attributes=RenderAttributes)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, attributes=RenderAttributes)
 def gaussian_splat_prepare(
     positions: Value,
     scales: Value,
@@ -112,7 +112,7 @@ def gaussian_splat_prepare(
     return concat(*(_flat(part) for part in parts), axis=0)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def gaussian_splat_rasterize(
     prep: Value,
     meta: Value,
@@ -150,7 +150,7 @@ def gaussian_splat_rasterize(
     )  # fmt: skip
 
 
-@composite(_FAMILY, Trait.WHOLE, attributes=RenderBackwardAttributes)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, attributes=RenderBackwardAttributes)
 def gaussian_splat_render_backward(
     positions: Value,
     scales: Value,

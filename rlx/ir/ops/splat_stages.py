@@ -47,7 +47,7 @@ def _rows(like: TensorType, *shape: int, dtype: DType = DType.F32) -> TensorType
     return TensorType(dtype, (like.shape[0], *shape))
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_project(
     positions: TensorType,
     scales: TensorType,
@@ -79,7 +79,7 @@ def splat_project(
     return _rows(positions, 4), one, wide, wide, outlines, one
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_tile_counts(
     outlines: TensorType, *, width: int, height: int, tile_size: int
 ) -> TensorType:
@@ -89,7 +89,7 @@ def splat_tile_counts(
     return _rows(outlines, dtype=DType.I32)
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_visits(
     order: TensorType, counts: TensorType, *, max_list_entries: int
 ) -> tuple[TensorType, TensorType]:
@@ -104,7 +104,7 @@ def splat_visits(
     return _rows(counts, 2, dtype=DType.I64), TensorType(DType.I64, (2,))
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_entry_counts(
     order: TensorType,
     visits: TensorType,
@@ -123,7 +123,7 @@ def splat_entry_counts(
     return TensorType(DType.I32, (blocks, Screen(width, height, tile_size).tiles))
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_entries(
     order: TensorType,
     visits: TensorType,
@@ -148,7 +148,7 @@ def splat_entries(
     return entries, entries
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_coefficients(
     color_alpha: TensorType,
     valid: TensorType,
@@ -173,7 +173,7 @@ def splat_coefficients(
     return _rows(color_alpha, COEFFICIENTS)
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_composite(
     coefficients: TensorType,
     entries: TensorType,
@@ -194,7 +194,7 @@ def splat_composite(
     return meta.with_shape((height * width * 4,))
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_composite_backward(
     coefficients: TensorType,
     entries: TensorType,
@@ -223,7 +223,7 @@ def splat_composite_backward(
     return meta.with_shape((entries.shape[0], MOMENTS))
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_sum_moments(moments: TensorType, visits: TensorType, totals: TensorType) -> TensorType:
     """Add the sums of the entries of each splat, in the order of its tiles, in f64."""
     _require("f32", moments=moments)
@@ -231,7 +231,7 @@ def splat_sum_moments(moments: TensorType, visits: TensorType, totals: TensorTyp
     return TensorType(DType.F64, (visits.shape[0], moments.shape[1]))
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.ALL_ELEMENTS)
 def splat_project_backward(
     moments: TensorType,
     coefficients: TensorType,

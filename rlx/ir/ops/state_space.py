@@ -17,7 +17,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "control"
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def selective_scan(
     x: Value, delta: Value, a: Value, b: Value, c: Value, *, state_size: int
 ) -> Value:
@@ -57,7 +57,7 @@ def _selective_step(state: TensorType, a: TensorType, rows: list[TensorType]) ->
     return step
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def gated_delta_net(
     q: Value,
     k: Value,

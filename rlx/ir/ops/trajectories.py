@@ -31,7 +31,7 @@ _BEHIND_CONSTS = Captures(
 )
 
 
-@composite(_FAMILY, Trait.WHOLE, captures=_BEHIND_CONSTS)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, captures=_BEHIND_CONSTS)
 def scan_trajectory(
     init: Value,
     *operands: Value,
@@ -68,7 +68,7 @@ def scan_trajectory(
     return run_steps(segment, init, rows, shared, segments.count)[1]
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def scan_backward(
     init: Value,
     trajectory: Value,
@@ -94,7 +94,7 @@ def scan_backward(
     return sweep.run()[0]
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
 def scan_backward_xs(
     init: Value,
     trajectory: Value,

@@ -31,7 +31,7 @@ __all__ = ["col2im", "im2col"]
 _FAMILY = "conv"
 
 
-@composite(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
 def im2col(
     x: Value,
     *,
@@ -44,7 +44,7 @@ def im2col(
     return gathered_windows(x, kernel_size, geometry(len(kernel_size), stride, padding, dilation))
 
 
-@composite(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+@composite(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
 def col2im(
     columns: Value,
     *,

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.declaration import takes
-from rlx.ir.ops.conv_geometry import ConvAttributes, Sliding, result_extents, static
+from rlx.ir.ops.conv_geometry import ConvAttributes, WindowDimension, result_extents, static
 from rlx.ir.reference.registry import Array, reference
 
 
@@ -37,7 +37,7 @@ def conv(x: Array, w: Array, window: ConvAttributes) -> Array:
     return total.reshape(images, outputs, *positions)
 
 
-def _elements(tap: int, count: int, extent: int, axis: Sliding) -> tuple[Array, Array]:
+def _elements(tap: int, count: int, extent: int, axis: WindowDimension) -> tuple[Array, Array]:
     """Return the positions at which a tap reads an element of an axis, and those elements."""
     at = np.arange(count) * axis.stride + tap * axis.dilation - axis.low
     inside = (at >= 0) & (at < extent * axis.input_dilation) & (at % axis.input_dilation == 0)

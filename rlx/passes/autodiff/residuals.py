@@ -57,7 +57,11 @@ def is_cheap(node: Node) -> bool:
     """True for what is computed again rather than stored."""
     if node.op.has(Trait.MOVEMENT) or node.op.has(Trait.REDUCTION):
         return True
-    return node.op.has(Trait.ELEMENTWISE) and not node.op.has(Trait.DEAR) and not _is_formula(node)
+    return (
+        node.op.has(Trait.ELEMENTWISE)
+        and not node.op.has(Trait.EXPENSIVE)
+        and not _is_formula(node)
+    )
 
 
 def invariant_values(graph: Graph, consts: Sequence[Value]) -> set[Value]:

@@ -24,7 +24,7 @@ from rlx.passes.checks.first_error import FirstError
 AUTOMATIC = frozenset({NaNError, DivisionByZeroError, OOBError})
 
 _COMPUTING = frozenset(
-    {Trait.ELEMENTWISE, Trait.REDUCTION, Trait.CONTRACTION, Trait.ROW_WISE, Trait.WHOLE}
+    {Trait.ELEMENTWISE, Trait.REDUCTION, Trait.CONTRACTION, Trait.ROW_WISE, Trait.ALL_ELEMENTS}
 )
 _MOVING = frozenset(
     {ops.cast, ops.complex, ops.real, ops.imag, ops.conj, ops.named, ops.checkpoint,

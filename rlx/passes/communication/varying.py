@@ -130,6 +130,6 @@ _BODIES: dict[OpDef, Callable[[Node, Sequence[Axes]], Sequence[Axes]]] = {
     ops.cond: _chosen,
     ops.custom_call: _called,
     ops.checkpoint: _called,
-    ops.stated_results: _stated,
+    ops.custom_derivative: _stated,
 }
 """Ops that apply bodies to their operands."""

@@ -94,7 +94,7 @@ class FusionPolicy:
 
     def suits_prologue(self, node: Node, anchor: Node) -> bool:
         """True if `anchor` may compute `node` as often as it reads its operand."""
-        reads_again = anchor.op.has(Trait.ROW_WISE) or anchor.op.has(Trait.WHOLE)
+        reads_again = anchor.op.has(Trait.ROW_WISE) or anchor.op.has(Trait.ALL_ELEMENTS)
         return not reads_again or node.op.has(Trait.CHEAP)
 
     def keeps_operand_shape(self, anchor: Node) -> bool:

@@ -78,5 +78,5 @@ ChoiceObserver: TypeAlias = Callable[[Node, Choice], None]
 """Told of every choice; nodes are those of the graph that the pass reads or makes."""
 
 
-def nobody(node: Node, choice: Choice) -> None:
+def no_layout(node: Node, choice: Choice) -> None:
     """Observe nothing."""

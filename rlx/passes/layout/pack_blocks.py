@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Lowering, Picked, Streamed
+from rlx.ir.lowering import GatherFromPanels, Lowering, Streamed
 from rlx.ir.op import OpDef, make_attrs
 from rlx.ir.ops.packed_int8 import block_bytes, block_words
 from rlx.ir.shape import product, upper
-from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
+from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
 from rlx.passes.layout.pack_operands import choose_tile, in_panels, is_prepared
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
@@ -34,7 +34,7 @@ _VECTORS = 2
 """Vectors across a tile."""
 
 
-def pack_blocks(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
+def pack_blocks(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass:
     """Return the pass for `target`; `seen` is called with every product."""
 
     def rule(node: Node) -> Value | None:
@@ -142,7 +142,9 @@ def _picked(node: Node, tied: Mapping[str, tuple[OpDef, str]], target: Target) -
         _words(table, scheme, target) if in_words else table, lanes, lanes, transposed=True
     )
     attrs = make_attrs(ops.gather, {"axis": 1})
-    columns = table.graph.append(ops.gather, (panels, indices), attrs, lowering=Picked())[0]
+    columns = table.graph.append(ops.gather, (panels, indices), attrs, lowering=GatherFromPanels())[
+        0
+    ]
     last = indices.rank
     gathered: Value = ops.transpose(columns, perm=(*range(1, last + 1), 0))
     if not in_words:

@@ -25,7 +25,7 @@ from rlx.ir.op import Trait, make_attrs
 from rlx.ir.ops.bf16_products import words_of_bf16
 from rlx.ir.ops.linalg import swapped
 from rlx.ir.shape import Extent, format_shape, product, upper
-from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
+from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
 
@@ -72,7 +72,7 @@ _MIN_ELEMENTS = 4 * 1024
 """Elements of an activation from which on tiles of few rows beat the plain loops."""
 
 
-def pack_operands(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
+def pack_operands(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass:
     """Return the pass for `target`; `seen` is called with every product."""
 
     def rule(node: Node) -> Value | None:

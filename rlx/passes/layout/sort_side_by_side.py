@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node
-from rlx.ir.lowering import Bitonic, SideBySide
+from rlx.ir.lowering import BatchInLanes, Bitonic
 from rlx.ir.op import OpDef
 from rlx.ir.shape import product, upper
 from rlx.passes.rewrite import (
@@ -50,7 +50,7 @@ def sort_side_by_side(target: Target) -> GraphPass:
         if node.lowering is not None or not _is_read_in_vectors(node):
             return None
         if (lanes := _lanes(node, target)) > 1:
-            return with_lowering(node, SideBySide(lanes))
+            return with_lowering(node, BatchInLanes(lanes))
         lanes = _lanes_of_one(node, target)
         return with_lowering(node, Bitonic(lanes)) if lanes > 1 else None
 

@@ -13,7 +13,7 @@ from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Tile
 from rlx.ir.ops.attention_layout import AttentionLayout, layout_of
 from rlx.ir.shape import upper
-from rlx.passes.layout.choices import ChoiceObserver, Why, nobody
+from rlx.passes.layout.choices import ChoiceObserver, Why, no_layout
 from rlx.passes.rewrite import (
     GraphPass,
     LocalRewrite,
@@ -33,7 +33,7 @@ _FEWEST_PRODUCTS = 4
 """Products in a register tile below which additions wait for each other."""
 
 
-def tile_attention(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
+def tile_attention(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass:
     """Return the pass for `target`; `seen` is called with every attention."""
 
     def rule(node: Node) -> Replacement:

@@ -21,11 +21,11 @@ from rlx.ir.ops.conv_channels_last import planes_of
 from rlx.ir.ops.conv_geometry import (
     Geometry,
     Planes,
-    Sliding,
+    WindowDimension,
     attributes_of,
-    bare,
     geometry,
     padded_shape,
+    undilated,
 )
 from rlx.ir.ops.conv_padding import padded
 from rlx.ir.ops.conv_winograd import transformed_weights
@@ -107,7 +107,7 @@ def lowered_channels_last(node: Node, choice: Choice) -> Value:
     if upper(x.shape[-1]) <= _FEW_CHANNELS and last.dilation == last.input_dilation == 1:
         x, w, sliding = _in_one_row(x, w, sliding)
     else:
-        x, sliding = padded(x, sliding, first=1), bare(sliding)
+        x, sliding = padded(x, sliding, first=1), undilated(sliding)
     panels = in_panels(w, tile.columns, tile.lanes, transposed=False)
     attrs = make_attrs(ops.conv_channels_last, {**attributes_of(sliding), "groups": 1})
     return node.result.graph.append(node.op, (x, panels), attrs, lowering=tile)[0]
@@ -133,9 +133,9 @@ def _in_one_row(x: Value, w: Value, sliding: Geometry) -> tuple[Value, Value, Ge
     row = ops.reshape(x, shape=(*x.shape[:-2], x.shape[-2] * channels))
     taps = ops.reshape(w, shape=(*w.shape[:-3], w.shape[-3] * channels, 1, w.shape[-1]))
     last = sliding[-1]
-    apart = Sliding(last.stride * channels, last.low * channels, last.high * channels)
+    apart = WindowDimension(last.stride * channels, last.low * channels, last.high * channels)
     wide = padded(row, (*sliding[:-1], apart), first=1)
-    return ops.reshape(wide, shape=(*wide.shape, 1)), taps, bare((*sliding[:-1], apart))
+    return ops.reshape(wide, shape=(*wide.shape, 1)), taps, undilated((*sliding[:-1], apart))
 
 
 def _sliding_of(node: Node) -> Geometry:
@@ -148,4 +148,4 @@ def _planes(node: Node) -> Planes:
     """Return the planes of a convolution once its input is padded."""
     x, w = node.operands
     spatial = padded_shape((0, 0, *x.shape[1:-1]), _sliding_of(node))[2:]
-    return planes_of((*x.shape[:1], *spatial, *x.shape[-1:]), w.shape, bare(_sliding_of(node)))
+    return planes_of((*x.shape[:1], *spatial, *x.shape[-1:]), w.shape, undilated(_sliding_of(node)))

@@ -30,13 +30,13 @@ from rlx.ir.ops.conv_geometry import (
     Geometry,
     Planes,
     attributes_of,
-    bare,
     padded_shape,
     pads_itself,
+    undilated,
 )
 from rlx.ir.ops.conv_padding import padded
 from rlx.ir.shape import product, upper
-from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
+from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
 from rlx.passes.layout.convolution_tiles import (
     FEWEST_LANES,
     LEAST_WORK,
@@ -56,7 +56,7 @@ _LARGEST_STEP = 2
 """Between neighboring positions of a depthwise row: every second element is one shuffle away."""
 
 
-def tile_convolutions(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
+def tile_convolutions(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass:
     """Return the pass for `target`; `seen` is called with every convolution."""
 
     def rule(node: Node) -> Value | None:
@@ -146,7 +146,7 @@ def choose_tile(node: Node, target: Target) -> Direct | None:
 def _planes(node: Node) -> Planes:
     """Return the planes of a convolution once its input is padded."""
     x, w = node.operands
-    return Planes.of(padded_shape(x.shape, sliding_of(node)), w.shape, bare(sliding_of(node)))
+    return Planes.of(padded_shape(x.shape, sliding_of(node)), w.shape, undilated(sliding_of(node)))
 
 
 # The new nodes
@@ -176,7 +176,7 @@ def _convolution_of_pairs(node: Node, lowering: Lowering | None) -> Value:
     x, w = node.operands
     image = words_of_bf16(padded(x, sliding_of(node)), 1)
     panels = ops.pack_channels(words_of_bf16(w, 1), width=lowering.columns, groups=1)
-    attrs = make_attrs(ops.conv_bf16, {**attributes_of(bare(sliding_of(node))), "groups": 1})
+    attrs = make_attrs(ops.conv_bf16, {**attributes_of(undilated(sliding_of(node))), "groups": 1})
     sums = image.graph.append(ops.conv_bf16, (image, panels), attrs, lowering=lowering)[0]
     result: Value = ops.cast(sums, to=node.result.dtype)
     return result
@@ -219,7 +219,7 @@ def _lowered(node: Node, lowering: Lowering) -> Value:
         w = ops.pack_channels(w, width=lowering.columns, groups=groups)
     near = pads_itself(x.shape, sliding, x.dtype.size)
     if not (isinstance(lowering, Windowed) and near):
-        x, sliding = padded(x, sliding), bare(sliding)
+        x, sliding = padded(x, sliding), undilated(sliding)
     attrs = make_attrs(ops.conv, {**attributes_of(sliding), "groups": groups})
     operands = (x, w)
     return node.result.graph.append(ops.conv, operands, attrs, lowering=lowering)[0]

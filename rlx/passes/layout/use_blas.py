@@ -16,7 +16,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Library
 from rlx.ir.ops.linalg import LARGEST_OF_BLAS
 from rlx.ir.shape import product, upper
-from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
+from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
 from rlx.passes.layout.pack_operands import lowered_product, product_operands
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 
@@ -26,7 +26,7 @@ FEW_ROWS = 8
 """Rows below which `b` is read about once: a library would arrange it anew first."""
 
 
-def use_blas(seen: ChoiceObserver = nobody) -> GraphPass:
+def use_blas(seen: ChoiceObserver = no_layout) -> GraphPass:
     """Return the pass; `seen` is called with the products that go to the library."""
 
     def rule(node: Node) -> Value | None:

@@ -14,7 +14,7 @@ from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Library
 from rlx.ir.op import OpDef
 from rlx.ir.shape import upper
-from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
+from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
 from rlx.passes.rewrite import (
     GraphPass,
     LocalRewrite,
@@ -31,7 +31,7 @@ LARGE: Mapping[OpDef, int] = {
 """From how many rows or columns on, whichever are fewer, LAPACK is faster: as measured."""
 
 
-def use_lapack(available: Callable[[], bool], seen: ChoiceObserver = nobody) -> GraphPass:
+def use_lapack(available: Callable[[], bool], seen: ChoiceObserver = no_layout) -> GraphPass:
     """Return the pass; `available` is asked only where a system is large."""
 
     def rule(node: Node) -> Replacement:

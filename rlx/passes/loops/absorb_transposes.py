@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import loop_signature, rebuild_loop, stacked
+from rlx.passes.loops.fuse_loop_bodies import shape_in_registers
 from rlx.passes.loops.loop_steps import name_of
 from rlx.passes.loops.rebuild_body import BodyBuilder
-from rlx.passes.loops.scalarize import shape_in_registers
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
 from rlx.passes.rewrites.decompose import expand_pointwise
 

@@ -88,7 +88,7 @@ def _reads(reader: Node, node: Node) -> bool:
 
 def _stays(node: Node) -> bool:
     """True for what costs nothing inside, and would cost memory outside."""
-    is_part = node.op.has(Trait.MOVEMENT) and node.op.has(Trait.PART)
+    is_part = node.op.has(Trait.MOVEMENT) and node.op.has(Trait.SUBSET)
     made = any(map(node.op.has, (Trait.LEAF, Trait.GENERATED, Trait.VIEW)))
     return is_part or made or node.op in (ops.expand, ops.cast)
 

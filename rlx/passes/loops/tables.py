@@ -112,7 +112,7 @@ class _Search:
             return alike and self._is_only_added(node.result)
         if added or (node.op is ops.dynamic_update_slice and node.operands[0] in tables):
             return self._replace(node, tables)
-        if node.op.has(Trait.PART) and node.operands[0] in tables:
+        if node.op.has(Trait.SUBSET) and node.operands[0] in tables:
             return _has_whole_indices(node) and all(map(self._is_small, tables[1:]))
         return all(map(self._is_small, tables))
 

@@ -17,7 +17,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Extent, product
-from rlx.passes.lowering.byte_words import (
+from rlx.passes.lowering.int8_dot import (
     convolution_of_bytes,
     convolution_of_codes,
     product_of_bytes,

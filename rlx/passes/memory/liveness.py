@@ -14,7 +14,7 @@ from rlx.ir.index_maps import is_aligned, maps
 from rlx.ir.loop_signature import loop_signature
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
-from rlx.passes.loops.scalarize import LARGEST_VALUE
+from rlx.passes.loops.fuse_loop_bodies import LARGEST_VALUE
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.views import root_of, view_of
 from rlx.passes.rewrite import is_leaf

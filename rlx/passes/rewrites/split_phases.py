@@ -22,7 +22,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.ops.conv_geometry import (
     Geometry,
     Numbers,
-    Sliding,
+    WindowDimension,
     attributes_of,
     geometry,
     result_extents,
@@ -66,7 +66,7 @@ class _Phase:
     step: int
     count: int
     """Taps; 0 if none falls on an element."""
-    sliding: Sliding
+    sliding: WindowDimension
 
 
 def _phases(
@@ -76,7 +76,7 @@ def _phases(
     return tuple(_phase(r, n, static(extent), static(k), s) for r, n, extent, k, s in extents)
 
 
-def _phase(phase: int, rows: int, extent: int, taps: int, axis: Sliding) -> _Phase:
+def _phase(phase: int, rows: int, extent: int, taps: int, axis: WindowDimension) -> _Phase:
     apart = axis.input_dilation
     if apart == 1:
         return _Phase(0, 1, taps, axis)
@@ -87,7 +87,7 @@ def _phase(phase: int, rows: int, extent: int, taps: int, axis: Sliding) -> _Pha
     dilation = max(1, step * axis.dilation // apart)
     low = (axis.low - phase - hits[0] * axis.dilation) // apart
     high = rows + (len(hits) - 1) * dilation - extent - low
-    return _Phase(hits[0], step, len(hits), Sliding(1, low, high, dilation))
+    return _Phase(hits[0], step, len(hits), WindowDimension(1, low, high, dilation))
 
 
 def _part(x: Value, w: Value, phases: tuple[_Phase, ...], rows: Numbers, groups: int) -> Value:

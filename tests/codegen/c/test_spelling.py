@@ -13,7 +13,7 @@ from rlx.codegen.c.names import free_name, function_name, variable_name
 from rlx.codegen.c.spelling import literal
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Const, LoopKind, Prim, ValueType
-from rlx.codegen.loops.passes.scalarize import scalarize
+from rlx.codegen.loops.passes.devectorize import devectorize
 
 
 def spelled(value: float | bool, prim: Prim) -> str:
@@ -164,7 +164,7 @@ def test_a_lane_and_an_argument_of_the_same_spelling_differ() -> None:
     target = k.argument("y", Prim.F32, writable=True)
     x = k.let("x", k.load(source, 0, 2))
     k.store(target, 0, x + x)
-    assert "const float x_0_2 = x_0[0];" in emit_kernel(scalarize(k.build()))
+    assert "const float x_0_2 = x_0[0];" in emit_kernel(devectorize(k.build()))
 
 
 def test_an_extent_that_bounds_the_shared_loop_alone_is_no_unused_parameter() -> None:

@@ -14,7 +14,7 @@ from rlx.gguf import encode
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Picked
+from rlx.ir.lowering import GatherFromPanels
 from rlx.ir.op import make_attrs
 from rlx.ir.reference import evaluate
 from rlx.runtime.compile import compile as compile_graph
@@ -125,5 +125,8 @@ def test_records_that_do_not_fit_are_refused(columns: int, width: int | None, ax
     indices = g.input("i", (2,), "i32")
     with pytest.raises(ShapeError, match="no whole panels"):
         g.append(
-            ops.gather, (matrix, indices), make_attrs(ops.gather, {"axis": axis}), lowering=Picked()
+            ops.gather,
+            (matrix, indices),
+            make_attrs(ops.gather, {"axis": axis}),
+            lowering=GatherFromPanels(),
         )

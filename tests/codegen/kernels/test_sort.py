@@ -19,7 +19,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
-from rlx.ir.lowering import Bitonic, Lowering, SideBySide
+from rlx.ir.lowering import BatchInLanes, Bitonic, Lowering
 from rlx.ir.reference import evaluate
 from rlx.passes.layout.sort_side_by_side import sort_side_by_side
 from rlx.passes.rewrite import with_lowering
@@ -157,7 +157,7 @@ def test_networks_are_chosen_for_short_rows_of_words() -> None:
         assert lanes(dtype, *shape) == [None, None]
     node = ops.sort(Graph("wrong").input("x", (8, 3))).node
     with pytest.raises(ShapeError, match="3 elements are not sorted in 4 lanes"):
-        with_lowering(node, SideBySide(4))
+        with_lowering(node, BatchInLanes(4))
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.U8, DType.I64], ids=str)

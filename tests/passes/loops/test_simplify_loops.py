@@ -14,10 +14,10 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import OneKernel
 from rlx.passes.autodiff import grad_with_loss, jvp
 from rlx.passes.loops.batch_axis import find_lanes
+from rlx.passes.loops.fuse_loop_bodies import fuse_loop_bodies
 from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
 from rlx.passes.loops.loop_cse import loop_cse
 from rlx.passes.loops.loop_dead_code import loop_dead_code
-from rlx.passes.loops.scalarize import scalarize_loops
 from rlx.passes.loops.simplify_loops import simplify_loops
 from rlx.passes.memory.report import format_plan
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
@@ -122,7 +122,7 @@ def test_what_depends_on_consts_alone_leaves_the_loop() -> None:
 
 def test_small_loops_are_kept_in_registers_and_large_ones_are_not() -> None:
     for size, kept in ((3, True), (100, False)):
-        graph = scalarize_loops(recurrent(size))
+        graph = fuse_loop_bodies(recurrent(size))
         found = any(node.lowering == OneKernel() for node in graph.nodes)
         assert found is kept
 

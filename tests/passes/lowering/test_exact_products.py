@@ -14,7 +14,7 @@ from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 
 AVX512 = named_target("x86-64-v4")
-"""It multiplies no bytes: see `test_byte_words` for machines that do."""
+"""It multiplies no bytes: see `test_int8_dot` for machines that do."""
 
 
 def product(depth: int, zero_point: int = 0, rows: int = 8, columns: int = 8) -> Graph:

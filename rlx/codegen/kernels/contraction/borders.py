@@ -13,7 +13,7 @@ from rlx.codegen.kernels.contraction.spans import Range
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, index, maximum, minimum
 from rlx.dataclass import dataclass
-from rlx.ir.ops.conv_geometry import Sliding
+from rlx.ir.ops.conv_geometry import WindowDimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Segment:
 class Border:
     """How windows of `taps` move along an axis of `extent` elements."""
 
-    sliding: Sliding
+    sliding: WindowDimension
     extent: int
     taps: int
     axis: int

@@ -32,10 +32,10 @@ from rlx.ir.ops.conv_geometry import (
     ConvAttributes,
     Geometry,
     Planes,
-    bare,
     padded_shape,
     static,
     three,
+    undilated,
 )
 from rlx.ir.shape import Shape, product, upper
 
@@ -59,7 +59,7 @@ def conv_depthwise(
 ) -> None:
     k = scope.k
     sliding = window.sliding(len(x.shape))
-    planes = Planes.of(padded_shape(x.shape, sliding), w.shape, bare(sliding))
+    planes = Planes.of(padded_shape(x.shape, sliding), w.shape, undilated(sliding))
     if x.memory is None:
         raise InternalError("the input of a depthwise convolution must be in memory")
     outputs, spatial = static(out.shape[1]), tuple(range(2, len(out.shape)))

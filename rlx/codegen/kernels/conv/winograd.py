@@ -28,7 +28,7 @@ from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.lowering import Winograd
-from rlx.ir.ops.conv_geometry import Numbers, Pads, Sliding, static
+from rlx.ir.ops.conv_geometry import Numbers, Pads, WindowDimension, static
 from rlx.ir.ops.conv_winograd import positions_along, sliding_windows, tiles_along
 from rlx.ir.ops.winograd import TAPS, Matrix, Transforms, transforms
 from rlx.ir.shape import product
@@ -97,7 +97,7 @@ class _Axis:
     """Tiles along an axis of an image: neighbors interleave if their elements are apart."""
 
     extent: int
-    sliding: Sliding
+    sliding: WindowDimension
     step: int
 
     @property

@@ -20,13 +20,13 @@ from rlx.ir.graph import Graph
 from rlx.ir.loop_signature import Parts
 from rlx.ir.lowering import OneKernel
 from rlx.passes.loops.batch_axis import NO_LANES
+from rlx.passes.loops.fuse_loop_bodies import shape_in_registers, while_tables
 from rlx.passes.loops.nests import (
     fits_nest,
     fits_while_nest,
     has_short_products,
     spills_registers,
 )
-from rlx.passes.loops.scalarize import shape_in_registers, while_tables
 from rlx.passes.loops.tables import NO_TABLES
 
 LEAST_VECTOR = 8

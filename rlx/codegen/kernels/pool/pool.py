@@ -115,9 +115,9 @@ def windows_of(shape: Shape, *, inner: int, **geometry: Any) -> Windows:
     axes = window_axes(shape, inner=inner, **geometry)
     last = axes[-1]
     columns = max(1, min(upper(product(shape[len(shape) - inner :])), MOST_COLUMNS))
-    while columns > 1 and last.reach * columns > LOCAL_ELEMENTS:
+    while columns > 1 and last.dilated_size * columns > LOCAL_ELEMENTS:
         columns = (columns + 1) // 2
-    fitting = (LOCAL_ELEMENTS // columns - last.reach) // last.stride + 1
+    fitting = (LOCAL_ELEMENTS // columns - last.dilated_size) // last.stride + 1
     return Windows(shape, axes, inner, columns, max(1, min(fitting, upper(last.count))))
 
 
@@ -128,7 +128,7 @@ def pool(scope: Scope, x: Reader, y: Writer, **geometry: Any) -> None:
     assert anchor is not None  # this builder runs for an anchor
     fold = across_columns(POOLS[anchor.op.name](x.dtype))
     windows = windows_of(x.shape, **geometry)
-    fold_block = _fold_long if windows.last.reach > LOCAL_ELEMENTS else _fold_rows
+    fold_block = _fold_long if windows.last.dilated_size > LOCAL_ELEMENTS else _fold_rows
     groups = windows.groups if windows.inner else windows.groups[:-1]  # rows in vectors
     source, target = x.grouped(groups), y.grouped(groups)
     lines = (windows.leading, *(axis.count for axis in windows.outer))
@@ -158,8 +158,10 @@ def _fold_rows(
 ) -> None:
     """Fold rows into a local one, then windows of it."""
     k, last = scope.k, windows.last
-    span = k.let("span", (block.width - 1) * last.stride + last.reach)
-    state = local_state(k, fold, ((windows.width - 1) * last.stride + last.reach) * windows.columns)
+    span = k.let("span", (block.width - 1) * last.stride + last.dilated_size)
+    state = local_state(
+        k, fold, ((windows.width - 1) * last.stride + last.dilated_size) * windows.columns
+    )
     base = k.let("base", block.first * last.stride - last.low)
     with lanes(scope, windows, block, scope.extents(0), span) as (i, c):
         stored(k, fold, state, i * windows.columns + c, fold.start)

@@ -21,7 +21,7 @@ from rlx.codegen.kernels.transposes import starts, turned
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
-from rlx.ir.lowering import SideBySide
+from rlx.ir.lowering import BatchInLanes
 from rlx.ir.ops.sort_stages import INDEX_BITS
 from rlx.ir.shape import product, upper
 from rlx.ir.types import TensorType
@@ -86,8 +86,8 @@ def _blocks(scope: Scope, x: TensorType, lanes: int) -> Iterator[tuple[list[E], 
         yield rows, _Rows(scope, lanes, length, [k.let("at", row * length) for row in rows])
 
 
-@kernel("sort", lowering=SideBySide)
-def sort_side_by_side(scope: Scope, x: Reader, y: Writer, *, lowering: SideBySide) -> None:
+@kernel("sort", lowering=BatchInLanes)
+def sort_side_by_side(scope: Scope, x: Reader, y: Writer, *, lowering: BatchInLanes) -> None:
     """Sort keys; zeros and NaNs of a row are put into their order, where there are any."""
     k, groups = scope.k, row_groups(x.shape)
     source, target = x.grouped(groups), y.grouped(groups)
@@ -111,8 +111,8 @@ def _has_equals(keys: list[E]) -> E:
     return found.fold(BinaryOp.MAX).ne(0)
 
 
-@kernel("argsort", lowering=SideBySide)
-def argsort_side_by_side(scope: Scope, x: Reader, y: Writer, *, lowering: SideBySide) -> None:
+@kernel("argsort", lowering=BatchInLanes)
+def argsort_side_by_side(scope: Scope, x: Reader, y: Writer, *, lowering: BatchInLanes) -> None:
     """Sort keys followed by their indices."""
     with _blocks(scope, x.type, lowering.lanes) as (_, rows):
         keys = rows.read(given(x), order_key)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.passes.devectorize import devectorize
 from rlx.codegen.loops.passes.divide_by_whole_numbers import divide_by_whole_numbers
 from rlx.codegen.loops.passes.drop_prefetches import drop_prefetches
 from rlx.codegen.loops.passes.pipeline import KernelPass
-from rlx.codegen.loops.passes.scalarize import scalarize
 from rlx.codegen.loops.passes.separate_multiply_adds import separate_multiply_adds
 from rlx.target import Target
 
@@ -19,7 +19,7 @@ def target_passes(target: Target) -> tuple[KernelPass, ...]:
     lacking = frozenset(_FLOATS) - fused
     passes: list[KernelPass] = []
     if not target.has_vectors:  # plain C has neither
-        passes += [drop_prefetches, scalarize]
+        passes += [drop_prefetches, devectorize]
     elif fused:
         passes.append(divide_by_whole_numbers(fused))
     if lacking:

@@ -42,16 +42,16 @@ def custom_call_jvp(
     return _pushed(at, jvp_body, operands, at.tangents)
 
 
-@vjp(ops.stated_results)
-def stated_results_vjp(
+@vjp(ops.custom_derivative)
+def custom_derivative_vjp(
     at: Pullback, *operands: Value, num_results: int, rule: Graph
 ) -> Derivatives:
     wanted = at.wanted[num_results:]
     return (*(None,) * num_results, *_pulled(at, rule, operands[num_results:], wanted))
 
 
-@jvp(ops.stated_results)
-def stated_results_jvp(
+@jvp(ops.custom_derivative)
+def custom_derivative_jvp(
     at: Pushforward, *operands: Value, num_results: int, rule: Graph
 ) -> Derivatives:
     return _pushed(at, rule, operands[num_results:], at.tangents[num_results:])

@@ -89,7 +89,7 @@ def _spread(g: Value, position: int, axis: WindowAxis) -> Value:
     spread = g
     if axis.stride > 1:
         spread = _repeated(g, position, axis.stride) if side_by_side else _apart(g, position, axis)
-    start = axis.low if side_by_side else axis.low - (axis.reach - 1)
+    start = axis.low if side_by_side else axis.low - (axis.dilated_size - 1)
     return _cut(spread, position, start, axis.extent + axis.low - start)
 
 

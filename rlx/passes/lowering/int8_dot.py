@@ -27,7 +27,7 @@ from rlx.ir.graph import Node, Value
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import OpDef, Trait, make_attrs
 from rlx.ir.ops.byte_products import BYTES, SIGN
-from rlx.ir.ops.conv_geometry import attributes_of, bare
+from rlx.ir.ops.conv_geometry import attributes_of, undilated
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.convolution_tiles import is_bare, is_pointwise, only_pads, sliding_of
 from rlx.passes.layout.pack_operands import choose_tile as choose_matrix_tile
@@ -46,7 +46,7 @@ _RANGES = {DType.I8: (-SIGN, SIGN), DType.U8: (0, 2 * SIGN)}
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
+class QuantizedOperand:
     """Quantized values and their zero point."""
 
     bytes: Value
@@ -76,14 +76,14 @@ class Codes:
         return ops.reduce_sum(moved, axes=axes)
 
 
-def codes_of(value: Value) -> Codes | None:
+def quantized_operand_of(value: Value) -> QuantizedOperand | None:
     """Return the bytes that an i32 operand is made of: `cast(q)`, or `cast(q)` less a constant.
 
     Transposes and reshapes move to the bytes.
     """
     if value.op in (ops.transpose, ops.reshape):
-        inner, node = codes_of(value.node.operands[0]), value.node
-        return inner and Codes(
+        inner, node = quantized_operand_of(value.node.operands[0]), value.node
+        return inner and QuantizedOperand(
             value.graph.append(node.op, (inner.bytes,), node.attrs)[0], inner.zero
         )
     zero = 0
@@ -97,12 +97,12 @@ def codes_of(value: Value) -> Codes | None:
     if value.op is not ops.cast or abs(zero) > 2 * SIGN:
         return None
     (source,) = value.node.operands
-    return Codes(source, zero) if source.dtype in (DType.I8, DType.U8) else None
+    return QuantizedOperand(source, zero) if source.dtype in (DType.I8, DType.U8) else None
 
 
 def product_of_bytes(node: Node, target: Target) -> Value | None:
     """Return `node`, a matmul of i32, by words; None where target or operands do not suit."""
-    a, b = map(codes_of, node.operands)
+    a, b = map(quantized_operand_of, node.operands)
     depth, columns = node.operands[0].shape[-1], node.result.shape[-1]
     known = isinstance(depth, int) and isinstance(columns, int) and depth >= _FEWEST
     if not (target.dots_bytes and known and a and b) or b.bytes.rank > 2 or not columns:
@@ -123,7 +123,7 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     return total
 
 
-def _words_of_rows(a: Codes, *, signed: bool) -> tuple[Value, bool]:
+def _words_of_rows(a: QuantizedOperand, *, signed: bool) -> tuple[Value, bool]:
     """Return rows of bytes as words, and whether these are made of neighbors."""
     stored = a.stored(signed=signed)
     if upper(stored.shape[-1]) % BYTES == 0 and stored.op.has(Trait.ELEMENTWISE):
@@ -133,7 +133,7 @@ def _words_of_rows(a: Codes, *, signed: bool) -> tuple[Value, bool]:
 
 def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     """Return `node`, a convolution of i32, by words of channels; None where they do not suit."""
-    x, w = map(codes_of, node.operands)
+    x, w = map(quantized_operand_of, node.operands)
     if not (target.dots_bytes and x and w) or w.zero_among(signed=True):
         return None
     shape = w.bytes.shape
@@ -153,7 +153,9 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     return total - sums * zero
 
 
-def _sums_of_windows(node: Node, x: Codes, w: Codes, target: Target) -> Value | None:
+def _sums_of_windows(
+    node: Node, x: QuantizedOperand, w: QuantizedOperand, target: Target
+) -> Value | None:
     """Return a convolution over words of channels; None where no tile fits."""
     tile, sliding, groups = (
         choose_image_tile(node, target),
@@ -167,11 +169,13 @@ def _sums_of_windows(node: Node, x: Codes, w: Codes, target: Target) -> Value | 
     words = ops.pack_bytes(x.bytes, axis=1, signed=signed, groups=groups, **around)
     weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
     panels = ops.pack_channels(weights, width=tile.columns, groups=groups)
-    attributes = {**attributes_of(bare(sliding)), "groups": groups}
+    attributes = {**attributes_of(undilated(sliding)), "groups": groups}
     return _lowered(ops.conv_bytes, words, panels, tile, **attributes)
 
 
-def _products_of_pixels(node: Node, x: Codes, w: Codes, target: Target) -> Value:
+def _products_of_pixels(
+    node: Node, x: QuantizedOperand, w: QuantizedOperand, target: Target
+) -> Value:
     """Return a convolution of single taps: weights, as words, by the pixels of every image.
 
     Lanes are along the pixels, as they do in memory, so that whole vectors are stored.
@@ -194,7 +198,7 @@ def product_of_codes(node: Node) -> Value | None:
 
     Weights stay bytes where they are: in flash, on a microcontroller.
     """
-    a, b = map(codes_of, node.operands)
+    a, b = map(quantized_operand_of, node.operands)
     depth = node.operands[0].shape[-1]
     if not (a and b and isinstance(depth, int)) or b.zero or b.bytes.rank > 2:
         return None
@@ -205,10 +209,10 @@ def product_of_codes(node: Node) -> Value | None:
 
 def convolution_of_codes(node: Node) -> Value | None:
     """Return `node`, a convolution of i32, by weights as stored; None for other operands."""
-    x, w = node.operands[0], codes_of(node.operands[1])
+    x, w = node.operands[0], quantized_operand_of(node.operands[1])
     if w is None or w.zero:
         return None
-    codes = codes_of(x)
+    codes = quantized_operand_of(x)
     image = codes.bytes if codes is not None and not codes.zero else x
     return ops.conv_codes(image, w.bytes, **node.attrs.as_dict())
 

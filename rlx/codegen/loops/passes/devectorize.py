@@ -46,7 +46,7 @@ from rlx.codegen.loops.visit import (
 )
 
 
-def scalarize(kernel: Kernel) -> Kernel:
+def devectorize(kernel: Kernel) -> Kernel:
     """Return `kernel` without vectors."""
     if all(expr.type.lanes == 1 for expr in all_expressions(kernel.body)):
         return kernel

@@ -7,12 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 import rlx
-from rlx.codegen.attempts import attempt_of, take_part
 from rlx.codegen.entry import can_fail
 from rlx.codegen.kernels.slice_tiles import MOST_PARTS
 from rlx.codegen.loops.nodes import Kernel
 from rlx.codegen.lower import lower_graph
 from rlx.codegen.schedule import Thunk
+from rlx.codegen.speculative_parallel import attempt_of, take_part
 from rlx.codegen.threaded import is_shared
 from rlx.errors import SingularMatrixError
 from rlx.ir.graph import Graph

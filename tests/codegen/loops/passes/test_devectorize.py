@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import const, shuffle
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, Prim
-from rlx.codegen.loops.passes.scalarize import scalarize
+from rlx.codegen.loops.passes.devectorize import devectorize
 from tests.codegen.loops.passes.cases import check, unchanged
 
 
@@ -16,7 +16,7 @@ def test_lanes_become_scalars_and_share_what_they_read() -> None:
             k.store(y, i, value)
 
     check(
-        scalarize,
+        devectorize,
         write,
         """
         for i in 0 .. 4 step 2:
@@ -39,7 +39,7 @@ def test_folds_keep_their_order_and_lanes_are_read_before_any_is_written() -> No
         k.store(y, 0, total.fold(BinaryOp.ADD) + total.lane(2))
 
     check(
-        scalarize,
+        devectorize,
         write,
         """
         var total.0: f64 = 0.0
@@ -68,4 +68,4 @@ def test_kernels_of_scalars_stay() -> None:
         with k.loop("i", 4) as i:
             k.store(y, i, k.load(x, i))
 
-    unchanged(scalarize, write)
+    unchanged(devectorize, write)

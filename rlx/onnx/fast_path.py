@@ -25,7 +25,7 @@ class Step:
         return cls(stage, run, tuple((name, values[name]) for name in known if name in values))
 
 
-class ShortWay:
+class FastPath:
     """Runs the stages of a model for arrays of the types that they were compiled for."""
 
     def __init__(self, values: Mapping[str, Any], steps: Sequence[Step]) -> None:

@@ -28,7 +28,7 @@ what vectors gather and scatter one by one, beyond, takes compilers long and mac
 
 
 @graph_pass
-def scalarize_loops(graph: Graph) -> Rewritten:
+def fuse_loop_bodies(graph: Graph) -> Rewritten:
     """Make loops with small bodies kernels of their own, whose bodies no pass touches again.
 
         scan %c {body = few small values}      ->      scan %c {body = ...} lowering = one_kernel()
@@ -117,7 +117,7 @@ def _values(graph: Graph) -> list[Value]:
 def _is_plain(value: Value, tables: Tables) -> bool:
     """True for an array of machine numbers that can be computed element by element."""
     definition, node = value.op, value.node
-    reads = definition.has(Trait.PART) and tables.holds(node.operands[0])
+    reads = definition.has(Trait.SUBSET) and tables.holds(node.operands[0])
     known = definition is ops.input or reads or has_elements(node)
     known &= not is_pointwise_formula(node)
     return known and value.type.is_static and not is_composed(value)

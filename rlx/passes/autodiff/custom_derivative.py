@@ -1,7 +1,7 @@
 """Calls of functions with stated derivatives, before and after one differentiation.
 
     %y = custom_call %x {forward = ...}    ->    %f = (the nodes of forward)
-                                                 %y = stated_results %f, %x
+                                                 %y = custom_derivative %f, %x
 
 Where a derivative is taken, the results of a call are those of its rule: `begin` spells them out
 and leaves a mark, by which the rule is found; `finish` takes the marks away. What is then left is
@@ -41,11 +41,11 @@ def begin(graph: Graph, inputs: Iterable[Value], mode: Mode) -> Rewritten:
 
 def finish(graph: Graph) -> Graph:
     """Return `graph` without the marks of `begin`."""
-    if not any(node.op is ops.stated_results for node in graph.nodes):
+    if not any(node.op is ops.custom_derivative for node in graph.nodes):
         return graph
     target, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
-        if node.op is ops.stated_results:
+        if node.op is ops.custom_derivative:
             value_map.update(zip(node.results, (value_map[o] for o in node.operands), strict=False))
         else:
             copy_node(target, node, value_map)
@@ -61,7 +61,7 @@ def _spell_out(target: Graph, node: Node, value_map: dict[Value, Value], mode: M
     operands = [value_map[operand] for operand in node.operands]
     with target.attributed(node.source, node.scope):
         results = target.inline(node.attribute("forward"), operands)
-        marked = ops.stated_results(
+        marked = ops.custom_derivative(
             *results, *operands, num_results=len(results), rule=node.attribute(mode)
         )
     value_map.update(zip(node.results, marked, strict=True))
