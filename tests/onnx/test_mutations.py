@@ -91,8 +91,8 @@ def test_a_fault_of_a_translator_names_the_node(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("places", "said"),
     [
-        ([[0, 9]], "outside"),
-        ([[0, -1]], "outside"),
+        ([[0, 9]], "out of range"),
+        ([[0, -1]], "out of range"),
         ([[0, 0], [1, 1]], "1 values"),
         ([[0]], "1 values"),
     ],

@@ -151,7 +151,7 @@ def _shapes() -> list[OpRecord]:
 
 def _norms() -> list[OpRecord]:
     pair = (Operand(_TAIL, normal), Operand(_TAIL, away_from_zero))
-    row = (pair[0], Operand((17,), away_from_zero))
+    row = (Operand((5, 17), normal), Operand((17,), away_from_zero))
     root = over_all_dtypes(
         ops.root_of_powers, "tail", Operand(_TAIL, positive), order=3.0, smooth=True,
         growth=_COMPOSITE_GROWTH,

@@ -32,7 +32,9 @@ _BLOCK_WORDS = 1 << 16
 def layout_hash(tensors: Sequence[Tensor]) -> int:
     """Return what identifies the names, types and places of the tensors in a weights file."""
     text = "\n".join(f"{t.name} {t.type} {_place(t)}" for t in tensors)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+    return int.from_bytes(
+        hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8], "little"
+    )
 
 
 def content_hash(data: NDArray[np.uint8]) -> int:

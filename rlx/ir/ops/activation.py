@@ -86,7 +86,7 @@ def divide_or_zero(a: Value, b: Value) -> Value:
     return where(is_zero, 0.0 * a, a / where(is_zero, 1.0, b))
 
 
-@composite("elementwise", Trait.ELEMENTWISE, Trait.IN_PLACE)
+@activation
 def hypot(a: Value, b: Value) -> Value:
     """`sqrt(a * a + b * b)`, without overflow; infinite where an operand is."""
     require_dtype(a.type, "float")

@@ -68,7 +68,7 @@ def test_rows_are_picked_from_where_the_product_reads(
     np.testing.assert_array_equal(rows, expected[0])
     np.testing.assert_allclose(products, expected[1], rtol=1e-4, atol=1e-2)
     schedule = str(program.schedule)
-    assert "picked()" in schedule
+    assert "gather_from_panels()" in schedule
     assert f"u8[{blocks.shape[0]}, {blocks.shape[1]}]" not in schedule.partition("run:")[2]
     read_by_setup_alone = "w" in program._image.passing
     assert read_by_setup_alone
@@ -101,7 +101,7 @@ def test_tables_that_do_not_fill_their_panels_are_read_as_they_lie() -> None:
     blocks, tokens = table("q8_0", 250), np.array([249, 3], np.int32)
     graph = tied(blocks, "q8_0", 2)
     program = compiled(graph, blocks)
-    assert "picked()" not in str(program.schedule)
+    assert "gather_from_panels()" not in str(program.schedule)
     expected = evaluate(graph, {"tokens": tokens, "w": blocks})
     np.testing.assert_array_equal(program.run({"tokens": tokens})[0], expected[0])
 
@@ -111,7 +111,7 @@ def test_a_table_without_a_product_is_read_as_it_lies() -> None:
     g = Graph("rows")
     w, tokens = g.param("w", blocks.shape, "u8"), g.input("tokens", (2,), "i32")
     g.set_outputs([g.dequantize_blocks(g.gather(w, tokens, axis=0), scheme="q8_0")])
-    assert "picked()" not in str(compiled(g, blocks).schedule)
+    assert "gather_from_panels()" not in str(compiled(g, blocks).schedule)
 
 
 @pytest.mark.parametrize(("columns", "width", "axis"), [(250, 16, 1), (256, None, 1), (256, 16, 0)])
