@@ -51,7 +51,7 @@ def _tables(graphs: Sequence[Row], programs: Sequence[Row], peak: Peak) -> list[
 
 
 def _loaded(rows: Sequence[Row]) -> list[str]:
-    return ["Microseconds per call beside busy processes: median (99 %).", loaded_table(rows)]
+    return ["Microseconds per call with busy processes: median (99 %).", loaded_table(rows)]
 
 
 def _graph_tables(rows: Sequence[Row], peak: Peak) -> list[str]:

@@ -62,7 +62,7 @@ def trace_carried(
     """Trace a body whose first `count` inputs and outputs are carries.
 
     A weakly typed carry that comes out as another dtype enters in the one where both meet, and one
-    that varies over more ranks varies over them from the start; the specifications are returned
+    that varies over more ranks varies over them from the start; the specs are returned
     as they became.
     """
     given = list(inputs)

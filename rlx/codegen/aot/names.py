@@ -14,7 +14,7 @@ _FUNCTION_LIST = """
     call fault_string get_info init load_weights parallel_for run run_parallel setup status_string
     task
 """
-"""What functions and types of every artifact are called, behind its name."""
+"""Names of the functions and types of every artifact, after its prefix."""
 _USED_LIST = """
     arena base status fault weights constants data bytes stack i check_run run_phase weights_of
     constant_data run_task run_parallel_for
