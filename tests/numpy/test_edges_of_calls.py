@@ -13,7 +13,7 @@ import rlx.lax
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, IndexOutOfRangeError, InputError, ShapeError
 from rlx.ir.dtype import DType
-from rlx.scipy import linalg, stats
+from rlx.scipy import linalg, special, stats
 
 X = np.arange(300.0, dtype=np.float32)
 HUGE = 2**63 + 5
@@ -109,3 +109,15 @@ def test_the_derivative_of_a_sort_has_rows_of_no_elements() -> None:
         found, moved = run(x)
         assert np.array_equal(found, np.sort(x))
         assert np.array_equal(moved, np.sort(x) * 2)
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm", "c"])
+def test_segments_of_no_elements_check_no_index(backend: str) -> None:
+    f = rlx.jit(lambda x, i: rnp.segment_sum(x, i, num_segments=2), backend=backend)
+    found = f(np.zeros((3, 0), np.uint32), np.array([3, 2, -1], np.int32))
+    assert np.asarray(found).shape == (2, 0)
+
+
+def test_exp1_of_a_bool_is_that_of_a_float() -> None:
+    found = rlx.jit(special.exp1)(np.array(True))
+    np.testing.assert_allclose(found, special.exp1(np.float32(1)), rtol=1e-6)

@@ -46,10 +46,10 @@ def gather_backward(dy: Array, indices: Array, *, axis: int, size: int) -> Array
 
 def _scattered(ufunc: np.ufunc, start: Callable[[np.dtype[Any]], Any]) -> Callable[..., Array]:
     def scatter(updates: Array, indices: Array, *, size: int) -> Array:
-        rows = decoded(indices, size, "index")
         shape = (size, *updates.shape[indices.ndim :])
         result = np.full(shape, start(updates.dtype), updates.dtype)
-        ufunc.at(result, rows, updates)
+        if updates.size:  # indices of no elements are not checked, as in compiled code
+            ufunc.at(result, decoded(indices, size, "index"), updates)
         return result
 
     return scatter

@@ -151,7 +151,7 @@ _LEVELS = 90
 
 
 @function
-def _exp1(x: Any) -> Any:
+def _exponential_integral(x: Any) -> Any:
     (x,) = inexact(x)
     small = rnp.less(x, 1.5)
     low = rnp.where(rnp.logical_and(small, rnp.greater(x, 0)), x, 1)
@@ -166,13 +166,19 @@ def _exp1(x: Any) -> Any:
     return rnp.where(rnp.equal(x, 0), rnp.inf, rnp.where(rnp.less(x, 0), rnp.nan, found))
 
 
-@custom_jvp
+@function
 def exp1(x: Any) -> Any:
     """The exponential integral E1 of positive x."""
+    (x,) = inexact(x)
     return _exp1(x)
 
 
-@exp1.defjvp
+@custom_jvp
+def _exp1(x: Any) -> Any:
+    return _exponential_integral(x)
+
+
+@_exp1.defjvp
 def _exp1_jvp(primals: Any, tangents: Any) -> Any:
     (x,) = primals
-    return exp1(x), -tangents[0] * rnp.exp(-x) / x
+    return _exp1(x), -tangents[0] * rnp.exp(-x) / x
