@@ -120,8 +120,9 @@ class Cache:
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=MAKING) as private:
             made = Path(private) / place.name
             make(made)
-            _publish(made, place)
-        if directory == self.directory and self._added(place.stat().st_size) > self._share():
+            size = made.stat().st_size
+            _publish(made, place)  # from here on another process may delete it
+        if directory == self.directory and self._added(size) > self._share():
             self.trim(keep=place)
         return place
 

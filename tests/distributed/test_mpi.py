@@ -150,7 +150,7 @@ def test_what_a_step_returned_is_replaced_in_place_by_the_next() -> None:
 def test_a_communicator_of_other_ranks_than_the_program_is_refused() -> None:
     done = python(3, "-c", OTHER_RANKS)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["refused"] * 3
+    assert done.stdout.count("refused") == 3  # lines of several ranks may be interleaved
 
 
 def summed_over_two() -> Graph:

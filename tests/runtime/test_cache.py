@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -90,8 +91,8 @@ def _fetch_repeatedly(directory: str, keys: int) -> None:
     for round in range(60):
         text = f"content of {round % keys} " * 20
         place = cache.fetch(content_key(str(round % keys)), ".txt", writer(text))
-        found = place.read_text() if place.exists() else text
-        assert found == text
+        with contextlib.suppress(FileNotFoundError):  # another process trims at any time
+            assert place.read_text() == text
 
 
 def test_processes_that_race_see_whole_entries_only(tmp_path: Path) -> None:
