@@ -28,11 +28,11 @@ from rlx.numpy.eigenvalues import eigvals as eigvals
 from rlx.numpy.matrices import block_diag as block_diag
 from rlx.numpy.matrices import cho_factor as cho_factor
 from rlx.numpy.matrices import cho_solve as cho_solve
-from rlx.numpy.matrices import expm as expm
 from rlx.numpy.matrices import hilbert as hilbert
 from rlx.numpy.matrices import lu as lu
 from rlx.numpy.matrices import lu_solve as lu_solve
 from rlx.numpy.matrices import toeplitz as toeplitz
+from rlx.numpy.matrix_exponential import expm as expm
 from rlx.numpy.products import cross as cross
 from rlx.numpy.products import matmul as matmul
 from rlx.numpy.products import outer as outer

@@ -14,7 +14,6 @@ from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import tril, zeros
 from rlx.numpy.indexing import getitem, take, take_along_axis
 from rlx.numpy.products import matmul
-from rlx.numpy.reductions import max, sum
 from rlx.numpy.shaping import (
     atleast_2d,
     concatenate,
@@ -26,7 +25,7 @@ from rlx.numpy.shaping import (
     transpose,
 )
 from rlx.numpy.sorting import argsort
-from rlx.numpy.systems import cholesky, lu_with_order, solve, solve_triangular
+from rlx.numpy.systems import cholesky, lu_with_order, solve_triangular
 from rlx.tracing.apply import as_tracer, function, inexact, promoted
 from rlx.tracing.loops import scan_rows
 
@@ -94,52 +93,6 @@ def lu(a: Any, permute_l: bool = False) -> Any:
     upper = elementwise.subtract(factors, below)[..., :columns, :]
     places = matrix_transpose(take(as_tracer(np.eye(rows, dtype=a.dtype)), order, 0))
     return (matmul(places, lower), upper) if permute_l else (places, lower, upper)
-
-
-# The thirteenth Padé approximant (Higham, The scaling and squaring method, 2005).
-_PADE = (
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
-    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
-    40840800.0, 960960.0, 16380.0, 182.0, 1.0,
-)  # fmt: skip
-_LARGEST_NORM = 5.4
-_MOST_SQUARINGS = 16
-
-
-@function
-def expm(a: Any, *, max_squarings: int = _MOST_SQUARINGS) -> Any:
-    """The exponential of square matrices: of a part of it, squared again and again.
-
-    A matrix of norm above `5.4 * 2 ** max_squarings` gives NaN.
-    """
-    (a,) = inexact(a)
-    norm = max(sum(elementwise.abs(a), -2, keepdims=True), -1, keepdims=True, initial=0.0)
-    power = elementwise.ceil(elementwise.log2(elementwise.divide(norm, _LARGEST_NORM)))
-    power = elementwise.where(elementwise.less_equal(norm, _LARGEST_NORM), 0, power)
-    found = _pade(elementwise.divide(a, elementwise.exp2(power)))
-    for step in range(max_squarings):
-        found = elementwise.where(elementwise.greater(power, step), matmul(found, found), found)
-    return elementwise.where(elementwise.less_equal(power, max_squarings), found, np.nan)
-
-
-def _pade(a: Any) -> Any:
-    ones = np.eye(static_shape(a)[-1], dtype=a.dtype)
-    square = matmul(a, a)
-    fourth = matmul(square, square)
-    sixth = matmul(square, fourth)
-    powers = (ones, square, fourth, sixth)
-
-    def combined(*weights: float) -> Any:
-        total: Any = 0
-        for power, weight in zip(powers, weights, strict=False):
-            total = elementwise.add(total, elementwise.multiply(power, weight))
-        return total
-
-    b = _PADE
-    odd = elementwise.add(matmul(sixth, combined(0, b[9], b[11], b[13])), combined(*b[1:9:2]))
-    even = elementwise.add(matmul(sixth, combined(0, b[8], b[10], b[12])), combined(*b[0:8:2]))
-    odd = matmul(a, odd)
-    return solve(elementwise.subtract(even, odd), elementwise.add(even, odd))
 
 
 @function

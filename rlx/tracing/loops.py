@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rlx.errors import InputError, ShapeError
+from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
 from rlx.passes.rewrite import has_effect
 from rlx.tracing.apply import emit, static_int
@@ -22,6 +23,7 @@ from rlx.tracing.bodies import (
     apply,
     body_of,
     line_of,
+    merged,
     require_carried,
     specified,
     trace_carried,
@@ -30,7 +32,13 @@ from rlx.tracing.bodies import (
 )
 from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, shape_of, source_names
-from rlx.tracing.traced_function import Specification, at_shape, unique_names
+from rlx.tracing.traced_function import (
+    Specification,
+    TracedFunction,
+    at_shape,
+    trace,
+    unique_names,
+)
 from rlx.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -82,6 +90,57 @@ def scan_rows(
     results = results[: len(program.weak)]
     last, stacked = tree_unflatten(program.tree, tracers(results, program.weak))
     return last, stacked
+
+
+def repeat_while(
+    cond_fun: Function, body_fun: Function, init_val: Any, max_trips: int | None
+) -> Any:
+    """Append a while loop to the open trace; the rest as `rlx.while_loop` has it."""
+    carries, tree = tree_flatten(init_val)
+
+    def with_tree(function: Function) -> Callable[[list[Tracer]], Any]:
+        return lambda arrays: function(tree_unflatten(tree, arrays))
+
+    inputs = specified(tree, carries, "carry")
+    name = source_names(body_fun, "body")
+    body, inputs = trace_carried(with_tree(body_fun), name, inputs, len(carries))
+    require_carried("while_loop", body_fun, inputs, tree, body, body.tree)
+    condition = trace(with_tree(cond_fun), source_names(cond_fun, "condition"), inputs)
+    _require_condition(cond_fun, condition)
+    captured = merged([body, condition])
+    results = apply(
+        ops.while_loop,
+        [*values_of(carries, inputs), *(as_value(traced) for traced in captured)],
+        condition=body_of(condition, captured),
+        body=body_of(body, captured),
+        num_consts=len(captured),
+        max_trips=max_trips,
+    )
+    return tree_unflatten(tree, tracers(results[:-1], body.weak))
+
+
+def _require_condition(cond_fun: Function, condition: TracedFunction) -> None:
+    name = source_names(cond_fun, "condition")
+    if condition.tree.cls is not None:
+        raise InputError(
+            f"while_loop: condition {name!r} returns {condition.tree}; it must return one bool",
+            source=line_of(cond_fun),
+            remedy="return one comparison, as in value[0] < 10",
+        )
+    (output,) = condition.graph.outputs
+    if output.shape:
+        raise ShapeError(
+            f"while_loop: condition {name!r} has shape {output.type.describe_shape()}; it must "
+            "be a scalar",
+            source=output.node.source or line_of(cond_fun),
+            remedy="reduce it with rlx.numpy.all or rlx.numpy.any",
+        )
+    if output.dtype is not DType.BOOL:
+        raise DTypeError(
+            f"while_loop: condition {name!r} has dtype {output.dtype}; it must be a bool",
+            source=output.node.source or line_of(cond_fun),
+            remedy="compare, as in x != 0",
+        )
 
 
 def _scan_of_nothing(f: Function, init: Any, xs: Any, steps: int) -> Any:

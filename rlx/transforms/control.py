@@ -13,30 +13,19 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import rlx.numpy as rnp
-from rlx.errors import DTypeError, InputError, ShapeError
-from rlx.ir import ops
-from rlx.ir.dtype import DType
+from rlx.errors import DTypeError, InputError
 from rlx.ir.graph import calling_source
 from rlx.tracing.apply import static_int
 from rlx.tracing.bodies import (
-    apply,
     at_once,
-    body_of,
-    line_of,
-    merged,
     require_arguments,
-    require_carried,
     require_scalar,
-    specified,
-    trace_carried,
     tracers,
-    values_of,
 )
-from rlx.tracing.loops import count_steps, scan_rows
+from rlx.tracing.loops import count_steps, repeat_while, scan_rows
 from rlx.tracing.promotion import ElementType, promote_types
-from rlx.tracing.pytree import leaf_names, tree_flatten, tree_map, tree_unflatten
-from rlx.tracing.trace import TracedArray, as_value, element_type, shape_of, source_names
-from rlx.tracing.traced_function import TracedFunction, trace
+from rlx.tracing.pytree import leaf_names, tree_flatten, tree_map
+from rlx.tracing.trace import TracedArray, as_value, element_type, shape_of
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.batch import vmap
 
@@ -81,35 +70,9 @@ def while_loop(
     require_arguments("while_loop", "body", body_fun, ("value",))
 
     def run(init_val: Any) -> Any:
-        return _while_loop(cond_fun, body_fun, init_val, max_trips)
+        return repeat_while(cond_fun, body_fun, init_val, max_trips)
 
     return at_once("while_loop", run, init_val)
-
-
-def _while_loop(
-    cond_fun: Function, body_fun: Function, init_val: Any, max_trips: int | None
-) -> Any:
-    carries, tree = tree_flatten(init_val)
-
-    def with_tree(function: Function) -> Callable[[list[Tracer]], Any]:
-        return lambda arrays: function(tree_unflatten(tree, arrays))
-
-    inputs = specified(tree, carries, "carry")
-    name = source_names(body_fun, "body")
-    body, inputs = trace_carried(with_tree(body_fun), name, inputs, len(carries))
-    require_carried("while_loop", body_fun, inputs, tree, body, body.tree)
-    condition = trace(with_tree(cond_fun), source_names(cond_fun, "condition"), inputs)
-    _require_condition(cond_fun, condition)
-    captured = merged([body, condition])
-    results = apply(
-        ops.while_loop,
-        [*values_of(carries, inputs), *(as_value(traced) for traced in captured)],
-        condition=body_of(condition, captured),
-        body=body_of(body, captured),
-        num_consts=len(captured),
-        max_trips=max_trips,
-    )
-    return tree_unflatten(tree, tracers(results[:-1], body.weak))
 
 
 def fori_loop(
@@ -157,7 +120,7 @@ def _fori_while(
     def within(carry: Any) -> Any:
         return carry[0] < last
 
-    return _while_loop(within, step, (first, init_val), None)[1]
+    return repeat_while(within, step, (first, init_val), None)[1]
 
 
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
@@ -202,30 +165,6 @@ def _map_batches(f: Function, xs: Any, size: int) -> Any:
         return done
     rest = vmap(f)(tree_map(lambda x: x[full:], xs))
     return tree_map(lambda a, b: rnp.concatenate([a, b]), done, rest)
-
-
-def _require_condition(cond_fun: Function, condition: TracedFunction) -> None:
-    name = source_names(cond_fun, "condition")
-    if condition.tree.cls is not None:
-        raise InputError(
-            f"while_loop: condition {name!r} returns {condition.tree}; it must return one bool",
-            source=line_of(cond_fun),
-            remedy="return one comparison, as in value[0] < 10",
-        )
-    (output,) = condition.graph.outputs
-    if output.shape:
-        raise ShapeError(
-            f"while_loop: condition {name!r} has shape {output.type.describe_shape()}; it must "
-            "be a scalar",
-            source=output.node.source or line_of(cond_fun),
-            remedy="reduce it with rlx.numpy.all or rlx.numpy.any",
-        )
-    if output.dtype is not DType.BOOL:
-        raise DTypeError(
-            f"while_loop: condition {name!r} has dtype {output.dtype}; it must be a bool",
-            source=output.node.source or line_of(cond_fun),
-            remedy="compare, as in x != 0",
-        )
 
 
 def _index_type(lower: Any, upper: Any) -> ElementType:
