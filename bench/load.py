@@ -16,7 +16,14 @@ import numpy as np
 from bench.rounds import Row, Timing
 from bench.text import ratio, table
 
-LOADED = ("matmul_256", "encoder_16", "batch_norm_frozen_56_64", "squeezenet", "mobilenet_v2")
+LOADED = (
+    "matmul_256",
+    "encoder_16",
+    "batch_norm_frozen_56_64",
+    "squeezenet",
+    "mobilenet_v2",
+    "gru_encoder",
+)
 """Small and large programs, of few and of many kernels."""
 
 _BUSY = "while True: pass"

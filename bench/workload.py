@@ -48,6 +48,8 @@ class Workload:
     aim: str = ""
     ranges: tuple[tuple[str, int], ...] = ()
     """Upper bounds of integer inputs, by name."""
+    model: Callable[[], Any] | None = None
+    """The ONNX model that `build` loads, where ONNX has an operator for a loop of the graph."""
 
     def feeds(self, graph: Graph) -> dict[str, Array]:
         """Return the inputs: the same in every process."""

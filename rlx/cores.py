@@ -12,9 +12,14 @@ _MEMBERSHIP = Path("/proc/self/cgroup")
 
 def usable_cores() -> int:
     """Return the cores that this thread may run on, as far as quotas let it: at least 1."""
-    affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    cores = len(usable_processors()) or os.cpu_count() or 1
     return max(1, min([cores, *map(int, cpu_quotas())]))
+
+
+def usable_processors() -> set[int]:
+    """Return the processors that this thread may run on; none where the system has no numbers."""
+    affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS
+    return set(affinity(0)) if affinity else set()
 
 
 def cpu_quotas(mount: Path = _MOUNT, membership: Path = _MEMBERSHIP) -> Iterator[float]:

@@ -24,6 +24,8 @@ Emit: TypeAlias = Callable[..., str]
 def onnx_model(workload: Workload) -> ModelProto:
     """Return the model; params are initializers, inputs and outputs keep names and order."""
     graph = workload.build()
+    if workload.model is not None:
+        return _with_weights(workload.model(), workload.params(graph))
     writer = _Writer()
     for name, array in workload.params(graph).items():
         writer.initializer(array, name)
@@ -40,6 +42,12 @@ def onnx_model(workload: Workload) -> ModelProto:
     body = helper.make_graph(writer.nodes, graph.name, inputs, outputs, writer.initializers)
     opset = [helper.make_opsetid("", _OPSET)]
     return helper.make_model(body, opset_imports=opset, ir_version=_IR_VERSION)
+
+
+def _with_weights(model: ModelProto, weights: Mapping[str, Array]) -> ModelProto:
+    for initializer in model.graph.initializer:
+        initializer.CopyFrom(numpy_helper.from_array(weights[initializer.name], initializer.name))
+    return model
 
 
 class _Writer:

@@ -11,6 +11,7 @@ from bench.workloads.loops_systems import SYSTEM_ROWS
 from bench.workloads.networks import NETWORKS
 from bench.workloads.normalization import NORMALIZATION
 from bench.workloads.products import PRODUCTS
+from bench.workloads.recurrent import RECURRENT
 from bench.workloads.small import SMALL
 from bench.workloads.stencils import STENCILS
 from bench.workloads.vision import VISION
@@ -23,6 +24,7 @@ WORKLOADS: tuple[Workload, ...] = (
     *CONVOLUTIONS,
     *NORMALIZATION,
     *VISION,
+    *RECURRENT,
 )
 """Graphs, in the order of the report."""
 

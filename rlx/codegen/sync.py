@@ -19,9 +19,10 @@ SLEEPING, WAKE, WAKE_TIME, LATENCY, LAST_LOOK, STOP, STARTED, CLOCK = (
 long it took; when a caller last found some asleep; 1 once they must end; workers started; the
 number of the system's monotonic clock. Times are in nanoseconds."""
 
-AVOID, PENALTY, CREDIT = (4 * LINE + i for i in range(3))
+AVOID, PENALTY, CREDIT, CPU_CLOCK, CALLER_CPU = (4 * LINE + i for i in range(5))
 """Until when the caller opens no regions, or 0; how long that was; what workers have gained, less
-what the caller has waited for workers that were interrupted."""
+what the caller has waited for workers that were interrupted; the number of the clock of a thread's
+processor time; the processor on which the caller opened the last region."""
 
 MUTEX, WOKEN, DONE = (5 * LINE + 2 * LINE * i for i in range(3))
 """A `pthread_mutex_t`, and `pthread_cond_t` of the workers and of the caller: 128 bytes each."""
@@ -30,7 +31,11 @@ EXTENTS = DONE + 2 * LINE
 MAX_EXTENTS = 2 * LINE
 """The extents of the run."""
 
-CLAIMED = EXTENTS + MAX_EXTENTS
+ALLOWED = EXTENTS + MAX_EXTENTS
+CPU_WORDS = 16
+"""A bit for each processor that workers may use."""
+
+CLAIMED = ALLOWED + CPU_WORDS
 """A line per thread: how many of its parts were claimed, by itself or by others."""
 
 CLOSED = WAITING = 1 << 32

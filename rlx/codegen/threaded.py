@@ -27,10 +27,11 @@ from rlx.codegen.io_binding import IoBindingCalls, declare_moves
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum
 from rlx.codegen.loops.nodes import Buffer, Invoke, Kernel, Module, Prim
-from rlx.codegen.pool import LEAST_SHARED, declare_sync, pool_kernels
+from rlx.codegen.pool import LEAST_SHARED, pool_kernels
 from rlx.codegen.regions import Region
 from rlx.codegen.schedule import Phase, Schedule, Thunk
 from rlx.codegen.sync import ARENA, EXTENTS, MAX_EXTENTS, MOVES, TASK, THREADS
+from rlx.codegen.sync_access import declare_sync
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 

@@ -23,8 +23,11 @@ from typing import Any
 import numpy as np
 
 from rlx.codegen.sync import (
+    ALLOWED,
     CLOCK,
     CLOSED,
+    CPU_CLOCK,
+    CPU_WORDS,
     DONE,
     JOINED,
     LATENCY,
@@ -35,7 +38,7 @@ from rlx.codegen.sync import (
     WOKEN,
     sync_words,
 )
-from rlx.cores import usable_cores
+from rlx.cores import usable_cores, usable_processors
 from rlx.dataclass import dataclass
 from rlx.runtime.native import Pointer, ffi, pointer_to, system_function
 
@@ -85,6 +88,11 @@ class WorkerPool:
         self.words[JOINED] = CLOSED
         self.words[LATENCY] = _FIRST_LATENCY
         self.words[CLOCK] = time.CLOCK_MONOTONIC
+        self.words[CPU_CLOCK] = time.CLOCK_THREAD_CPUTIME_ID
+        allowed = self.words[ALLOWED : ALLOWED + CPU_WORDS].view(np.uint64)
+        for cpu in usable_processors():
+            if cpu < 64 * CPU_WORDS:
+                allowed[cpu // 64] |= np.uint64(1 << cpu % 64)
         self._pthread("mutex_init", _TWO_POINTERS, MUTEX, None)
         for condition in (WOKEN, DONE):
             self._pthread("cond_init", _TWO_POINTERS, condition, None)
