@@ -16,6 +16,7 @@ from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.codegen.loops.passes.common_subexpressions import common_subexpressions
 from rlx.ir.graph import Value
+from rlx.ir.op import Trait
 from rlx.ir.shape import Extent, Shape, product, upper
 
 UNROLLED = 4
@@ -69,6 +70,11 @@ def _nested(scope: Scope, shape: Shape, groups: Groups, work: Extent) -> None:
     if not is_large(work):
         _loops(scope, region_writer(scope.body, shape, groups), len(groups), 0)
         return
+    if len(groups) == 2 and _is_short_and_heavy(
+        scope.body, product(shape[axis] for axis in groups[1])
+    ):
+        _many_short_rows(scope, region_writer(scope.body, shape, groups), work)
+        return
     extents = [product(shape[axis] for axis in group) for group in groups]
     joined = 1
     while joined < len(groups) - 1 and upper(product(extents[:joined])) < PARALLEL_ITERATIONS:
@@ -95,9 +101,37 @@ def _long_rows(scope: Scope, writer: GroupedWriter) -> None:
         _line(scope, writer.at(row), (start, stop))
 
 
+def _many_short_rows(scope: Scope, writer: GroupedWriter, work: Extent) -> None:
+    """Cut many short rows into blocks, so that every thread gets some."""
+    length = writer.extent_of(1)
+    size = max(1, BLOCK // upper(length))
+    with blocks(scope.k, writer.extent(0), work, size) as bounds:
+        _short_rows(scope, writer, "row", bounds)
+
+
+def _short_rows(scope: Scope, writer: GroupedWriter, name: str, bounds: tuple[E, E]) -> None:
+    """Loop over rows in vectors, whose lanes are rows, and over the few elements of a row within.
+
+    Elements of lanes are not next to each other, but moving them takes less than a function.
+    """
+    with scope.k.loop(name, bounds[1], start=bounds[0], kind=LoopKind.SIMD) as row:
+        _line(scope, writer.at(row))
+
+
+def _is_short_and_heavy(body: Body, extent: Extent) -> bool:
+    """True for rows that are shorter than a vector, of elements that cost more than their moves."""
+    if not isinstance(extent, int) or not 1 < extent <= UNROLLED:
+        return False
+    nodes = (node for node in body.graph.nodes if node.op.has(Trait.EXPENSIVE))
+    return any(node.results[0].dtype.is_float for node in nodes)
+
+
 def _loops(scope: Scope, writer: GroupedWriter, remaining: int, depth: int) -> None:
     if remaining == 1:
         _line(scope, writer)
+        return
+    if remaining == 2 and _is_short_and_heavy(scope.body, writer.extent_of(1)):
+        _short_rows(scope, writer, LOOP_NAMES[depth], (writer.extent(0) * 0, writer.extent(0)))
         return
     with scope.k.loop(LOOP_NAMES[depth], writer.extent(0)) as index:
         _loops(scope, writer.at(index), remaining - 1, depth + 1)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from rlx.codegen.llvm.jit import LlvmBackend
+from rlx.codegen.loops.nodes import For, LoopKind
+from rlx.codegen.loops.visit import walk
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
@@ -156,6 +158,28 @@ def test_large_rows_and_many_elements_take_the_parallel_paths() -> None:
     check(fused_graph([(9_000, 5)], lambda x: ops.reduce_sum(x, axes=(0,)) / 9_000.0))
     check(fused_graph([(3, 20_000), (3, 1)], lambda x, y: ops.tanh(x) + y))
     check(fused_graph([(40_000,)], lambda x: x * x + 1.0))
+
+
+ROWS = [
+    ([(6, 70, 3), (6, 1, 3)], None),
+    ([(12_000, 3), (12_000, 1)], None),
+    ([(N, 3), (N, 1)], 51),
+    ([(5, N, 2), (5, 1, 2)], 70),
+]
+
+
+@pytest.mark.parametrize(("shapes", "n"), ROWS)
+def test_short_rows_of_costly_elements_are_the_lanes_of_vectors(
+    shapes: Sequence[Shape], n: int | None
+) -> None:
+    graph = fused_graph(shapes, lambda x, y: ops.mod(x - y, 0.7) + ops.tanh(x))
+    check(graph, n)
+    check(graph, n, in_place=True)
+    loops = [s for s in walk(case_of(graph, "case").kernel.body) if isinstance(s, For)]
+    assert any(
+        isinstance(inner, For) and inner.kind is LoopKind.UNROLL
+        for loop in loops if loop.kind is LoopKind.SIMD for inner in loop.body
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F64, DType.C64])

@@ -90,6 +90,43 @@ def float_modulo(prim: Prim) -> Function:
     return Function(f"mod_{prim}", params, tuple(m.lets), value.node, doc)
 
 
+_NEAR_QUOTIENT = {Prim.F32: 2.0**22, Prim.F64: 2.0**51}
+"""Quotients below are rounded to at most the next whole number."""
+
+
+@cache
+def near_modulo(prim: Prim) -> Function:
+    """The bits of `float_modulo` where `has_near_quotient` is true, by one division.
+
+    The rounded quotient truncates to the exact one or to the next: the rest, or what it lacks of
+    the divisor, is a number of the format.
+    """
+    m = FunctionBuilder(prim)
+    params = m.parameter("a", prim), m.parameter("b", prim)
+    a, b = E(params[0]), E(params[1])
+    divisor, magnitude = m.let("divisor", abs(b)), m.let("magnitude", abs(a))
+    quotient = m.let("quotient", (magnitude / divisor).unary(UnaryOp.FLOOR))
+    rest = m.let("rest", fma(-quotient, divisor, magnitude, exact=True))
+    rest = m.let("rest", select(rest < 0.0, rest + divisor, rest))
+    differ = (a < 0.0) ^ (b < 0.0)
+    turned = m.let("turned", select(differ & (rest > 0.0), divisor - rest, rest))
+    doc = f"a modulo b with the sign of b, for |a / b| < {_NEAR_QUOTIENT[prim]:.0f}."
+    value = m.with_sign_of(turned, b)
+    return Function(f"near_mod_{prim}", params, tuple(m.lets), value.node, doc)
+
+
+@cache
+def has_near_quotient(prim: Prim) -> Function:
+    """1 for finite operands of `near_modulo`, else 0."""
+    m = FunctionBuilder(prim)
+    params = m.parameter("a", prim), m.parameter("b", prim)
+    divisor = m.let("divisor", abs(E(params[1])))
+    is_near = (abs(E(params[0])) < divisor * _NEAR_QUOTIENT[prim]) & (divisor < math.inf)
+    value = select(is_near, const(1, Prim.I32), const(0, Prim.I32))
+    doc = f"1 if |a / b| < {_NEAR_QUOTIENT[prim]:.0f} and b is finite, else 0."
+    return Function(f"is_near_{prim}", params, tuple(m.lets), value.node, doc)
+
+
 def _exact_rest(m: FunctionBuilder, a: E, b: E, squarings: int) -> E:
     """The remainder of positive f64 numbers, whatever the size of the quotient.
 

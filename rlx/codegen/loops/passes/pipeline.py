@@ -8,6 +8,7 @@ from typing import TypeAlias
 from rlx.codegen.loops.nodes import Kernel
 from rlx.codegen.loops.passes.common_subexpressions import common_subexpressions
 from rlx.codegen.loops.passes.dead_code import dead_code
+from rlx.codegen.loops.passes.fast_paths import fast_paths
 from rlx.codegen.loops.passes.fuse_loops import fuse_loops
 from rlx.codegen.loops.passes.invariant_code_motion import invariant_code_motion
 from rlx.codegen.loops.passes.scalar_replacement import forward_stores, promote_buffers
@@ -42,11 +43,11 @@ FUSION: tuple[KernelPass, ...] = (
 )
 """What makes one nest of the loops of single ops on local buffers."""
 
-CLEANUP: tuple[KernelPass, ...] = (simplify, single_assignment, simplify, dead_code)
+CLEANUP: tuple[KernelPass, ...] = (simplify, single_assignment, simplify, dead_code, fast_paths)
 """What every kernel goes through, after the passes that its builder asked for.
 
 A loop without trips assigns nothing: it is removed before values replace variables, and what
-values then make idle goes after.
+values then make idle goes after. Loops are in two versions once nothing is removed any more.
 """
 
 UNROLLED_FUSION = (unroll_short_loops, *FUSION)
