@@ -1,3 +1,5 @@
-"""`jax.random`: `rlx.random`."""
+"""`jax.random`: `rlx.random`, with JAX's bits where the draws of `rlx.random` are more uniform."""
 
 from rlx.random import *  # noqa: F403
+from rlx.random.choices import jax_choice as choice  # noqa: F401
+from rlx.random.uniforms import jax_randint as randint  # noqa: F401

@@ -4,8 +4,9 @@
     key, noise = rlx.random.split(key)
     x = rlx.random.normal(noise, (3, 4))
 
-The bits are those that JAX draws for the same key. Draws are f32 and i32 where no dtype is
-named. They work inside `jit`, `vmap`, loops, derivatives and exported C.
+The bits are those that JAX draws for the same key, but for `randint`, `choice` and truncated
+normals in a tail, where JAX's are not distributed as they should be. Draws are f32 and i32 where
+no dtype is named. They work inside `jit`, `vmap`, loops, derivatives and exported C.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from rlx.random.continuous import normal as normal
 from rlx.random.continuous import pareto as pareto
 from rlx.random.continuous import rayleigh as rayleigh
 from rlx.random.continuous import triangular as triangular
-from rlx.random.continuous import truncated_normal as truncated_normal
 from rlx.random.continuous import wald as wald
 from rlx.random.continuous import weibull_min as weibull_min
 from rlx.random.discrete import binomial as binomial
@@ -51,6 +51,7 @@ from rlx.random.rejection import generalized_normal as generalized_normal
 from rlx.random.rejection import loggamma as loggamma
 from rlx.random.rejection import poisson as poisson
 from rlx.random.rejection import t as t
+from rlx.random.truncated import truncated_normal as truncated_normal
 from rlx.random.uniforms import bernoulli as bernoulli
 from rlx.random.uniforms import bits as bits
 from rlx.random.uniforms import rademacher as rademacher

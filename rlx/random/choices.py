@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,13 @@ from rlx.numpy.shaping import expand_dims, moveaxis, reshape
 from rlx.numpy.sorting import argsort, searchsorted
 from rlx.random.continuous import gumbel
 from rlx.random.keys import random_words, shape_of_draw, split
-from rlx.random.uniforms import default_int, randint, require_broadcast, uniform
+from rlx.random.uniforms import (
+    default_int,
+    jax_randint,
+    randint,
+    require_broadcast,
+    uniform,
+)
 from rlx.tracing.apply import as_tracer, convert, function, inexact
 
 _WORD = 2**32 - 1
@@ -101,6 +108,22 @@ def choice(
     mode: str | None = None,
 ) -> Any:  # fmt: skip
     """Elements of `a` along `axis`, or integers below `a`, with the probabilities `p`."""
+    return _choice(randint, key, a, shape, replace, p, axis, mode)
+
+
+@function
+def jax_choice(
+    key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0,
+    mode: str | None = None,
+) -> Any:  # fmt: skip
+    """`choice` with the bits of JAX, whose integers are not uniform above 65536 elements."""
+    return _choice(jax_randint, key, a, shape, replace, p, axis, mode)
+
+
+def _choice(
+    integers: Callable[..., Any], key: Any, a: Any, shape: Any, replace: bool, p: Any, axis: int,
+    mode: str | None,
+) -> Any:  # fmt: skip
     drawn = shape_of_draw(shape)
     population = None if isinstance(a, (int, np.integer)) else as_tracer(a)
     axis = 0 if population is None else normalize_axis(axis, population.ndim)
@@ -115,7 +138,10 @@ def choice(
         shuffled = permutation(key, size if population is None else population, axis)
         first: Any = moveaxis(moveaxis(shuffled, axis, 0)[:count], 0, axis)
         return _in_shape(first, drawn, axis)
-    index = _positions(key, drawn, size, p, replace, mode)
+    if p is None:
+        index = integers(key, drawn, 0, size)
+    else:
+        index = _positions(key, drawn, size, p, replace, mode)
     return index if population is None else take(population, index, axis)
 
 
@@ -124,8 +150,6 @@ def _in_shape(x: Any, drawn: Any, axis: int) -> Any:
 
 
 def _positions(key: Any, drawn: Any, size: int, p: Any, replace: bool, mode: str | None) -> Any:
-    if p is None:
-        return randint(key, drawn, 0, size)
     (chances,) = inexact(p)
     if chances.shape != (size,):
         raise ShapeError(

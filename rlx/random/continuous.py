@@ -63,34 +63,6 @@ def standard_normal(key: Any, shape: Shape, dtype: DType) -> Tracer:
 
 
 @function
-def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Normally distributed where that falls in (lower, upper)."""
-    target = float_dtype(dtype, "truncated_normal")
-    low, high = convert(lower, target), convert(upper, target)
-    extents = shape_or(shape, low, high)
-    root = np.asarray(np.sqrt(2), target.numpy)
-    bounds = [emit(ops.erf, e.divide(each, root)) for each in (low, high)]
-    drawn = e.multiply(root, emit(ops.erf_inv, uniform(key, extents, target, *bounds)))
-    least, most = _finite(low, np.inf), _finite(high, -np.inf)
-    return e.minimum(e.maximum(drawn, least), most)
-
-
-def _finite(x: Tracer, towards: float) -> Tracer:
-    """Return the float next to `x` on the way to an infinity."""
-    dtype = x.value.dtype
-    bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.size]
-    zero = np.zeros((), dtype.numpy)
-    word = emit(ops.bitcast, emit(ops.stop_gradient, x), to=bits)
-    grows = e.equal(e.greater(x, zero), np.asarray(towards > 0))
-    step = e.where(grows, np.asarray(1, bits.numpy), np.asarray(-1, bits.numpy))
-    moved = emit(ops.bitcast, e.add(word, step), to=dtype)
-    least = np.nextafter(zero, np.asarray(towards, dtype.numpy))
-    moved = e.where(e.equal(x, zero), least, moved)
-    finite: Tracer = e.where(e.isinf(x), x, moved)
-    return finite
-
-
-@function
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Exponentially distributed with mean 1."""
     return standard_exponential(key, shape_of_draw(shape), float_dtype(dtype, "exponential"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -94,7 +95,27 @@ def unit_interval(key: Any, shape: Shape, dtype: DType) -> Tracer:
 
 @function
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
-    """Integers in [minval, maxval), of twice the bits that the dtype has, so nearly uniform."""
+    """Integers in [minval, maxval), each with a probability within 2**-32 of the same.
+
+    They are the high words of `bits * (maxval - minval)`, with twice the bits of the dtype.
+    `rlx.jax.random.randint` has the bits of JAX, which are not uniform in ranges above 65536.
+    """
+    return _randint(_scaled, key, shape, minval, maxval, dtype)
+
+
+@function
+def jax_randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+    """Integers in [minval, maxval) as JAX draws them, by remainders.
+
+    A product wraps in ranges of more values than the square root of the dtype's: of
+    `randint(key, n, 0, 10**9)` 16 % too many are in the lowest fifth.
+    """
+    return _randint(_remainder, key, shape, minval, maxval, dtype)
+
+
+def _randint(
+    draw: Callable[..., Any], key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any
+) -> Any:
     target = default_int() if dtype is None else dtype_of(dtype, default_int())
     if not target.is_int:
         raise DTypeError(
@@ -103,14 +124,16 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
         )
     extents = shape_of_draw(shape)
     if target.size >= 4:
-        return _randint(key, extents, minval, maxval, target)
+        return _drawn(draw, key, extents, minval, maxval, target)
     limits = np.iinfo(target.numpy)
     low = e.clip(convert(minval, DType.I32), int(limits.min), int(limits.max))
     high = e.clip(convert(maxval, DType.I32), int(limits.min), int(limits.max) + 1)
-    return convert(_randint(key, extents, low, high, DType.I32), target)
+    return convert(_drawn(draw, key, extents, low, high, DType.I32), target)
 
 
-def _randint(key: Any, shape: Shape, minval: Any, maxval: Any, dtype: DType) -> Tracer:
+def _drawn(
+    draw: Callable[..., Any], key: Any, shape: Shape, minval: Any, maxval: Any, dtype: DType
+) -> Tracer:
     width = dtype.size * 8
     unsigned = _BITS[width]
     low, high = _clipped(minval, dtype), _clipped(maxval, dtype)
@@ -121,18 +144,41 @@ def _randint(key: Any, shape: Shape, minval: Any, maxval: Any, dtype: DType) -> 
     one = np.ones((), unsigned.numpy)
     empty = e.less_equal(high, low)
     span = e.where(empty, one, convert(e.subtract(high, low), unsigned))
-    # One more than the largest integer wraps to 0, by which nothing is divided.
+    # One more than the largest integer wraps to 0: all words are in the range.
     span = e.where(e.logical_and(beyond, e.logical_not(empty)), e.add(span, one), span)
-    half = _rest(np.asarray(1 << (width // 2), unsigned.numpy), span)
-    multiplier = _rest(e.multiply(half, half), span)
-    offset = e.add(e.multiply(_rest(upper, span), multiplier), _rest(lower, span))
-    drawn: Tracer = e.add(low, convert(_rest(offset, span), dtype))
+    offset = e.where(e.equal(span, 0), upper, draw(upper, lower, e.maximum(span, one)))
+    drawn: Tracer = e.add(low, convert(offset, dtype))
     return drawn
 
 
-def _rest(x: Any, span: Any) -> Any:
-    """The remainder, `x` itself for a span of 0."""
-    return e.where(e.equal(span, 0), x, e.remainder(x, span))
+def _scaled(upper: Any, lower: Any, span: Any) -> Any:
+    """Return the high word of the product of two random words and `span` (Lemire, 2019)."""
+    low, carry = _product(upper, span)
+    total = e.add(low, _product(lower, span)[1])
+    return e.add(carry, e.astype(e.less(total, low), carry.dtype))
+
+
+def _product(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return the low and the high word of the product of two unsigned words."""
+    if x.value.dtype is DType.U32:
+        whole = e.multiply(convert(x, DType.U64), convert(y, DType.U64))
+        return convert(whole, DType.U32), convert(e.right_shift(whole, 32), DType.U32)
+    mask = np.uint64(2**32 - 1)
+    (x_low, x_high), (y_low, y_high) = (
+        (e.bitwise_and(word, mask), e.right_shift(word, 32)) for word in (x, y)
+    )
+    lowest = e.multiply(x_low, y_low)
+    middle = e.add(e.multiply(x_high, y_low), e.right_shift(lowest, 32))
+    other = e.add(e.multiply(x_low, y_high), e.bitwise_and(middle, mask))
+    high = e.add(e.multiply(x_high, y_high), e.right_shift(middle, 32))
+    return e.multiply(x, y), e.add(high, e.right_shift(other, 32))
+
+
+def _remainder(upper: Any, lower: Any, span: Any) -> Any:
+    half = e.remainder(np.asarray(1 << (span.value.dtype.size * 4), span.dtype), span)
+    multiplier = e.remainder(e.multiply(half, half), span)
+    offset = e.multiply(e.remainder(upper, span), multiplier)
+    return e.remainder(e.add(offset, e.remainder(lower, span)), span)
 
 
 def _clipped(bound: Any, dtype: DType) -> Tracer:
