@@ -102,9 +102,9 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 @function
-def convert_element_type(x: Any, new_dtype: Any) -> Any:
-    """`x` in another type."""
-    return elementwise.astype(x, new_dtype)
+def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+    """`operand` in another type."""
+    return elementwise.astype(operand, new_dtype)
 
 
 @function

@@ -65,19 +65,22 @@ def reduce_xor(operand: Any, axes: Any) -> Any:
 
 @function
 def reduce(
-    operand: Any, init_value: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
 ) -> Any:
-    """`computation`, which is associative, over axes, and `init_value`: halves at a time.
+    """`computation`, which is associative, over axes, and `init_values`: halves at a time.
 
     Of several arrays of one shape, `computation` is of two lists of elements and returns one.
     """
-    if isinstance(operand, (list, tuple)):
-        return type(operand)(_reduced(operand, init_value, computation, dimensions))
+    if isinstance(operands, (list, tuple)):
+        return type(operands)(_reduced(operands, init_values, computation, dimensions))
 
     def fold(left: list[Any], right: list[Any]) -> list[Any]:
         return [computation(left[0], right[0])]
 
-    return _reduced([operand], [init_value], fold, dimensions)[0]
+    return _reduced([operands], [init_values], fold, dimensions)[0]
 
 
 def _reduced(
@@ -175,7 +178,6 @@ def _total_order(x: Tracer) -> Any:
 @function
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Ascending order; several arrays in that of the first `num_keys`."""
-    del is_stable
     several = isinstance(operand, (tuple, list))
     if not 1 <= num_keys <= (len(operand) if several else 1):
         raise InputError(
@@ -200,7 +202,6 @@ def approx_max_k(
     reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
 ) -> Any:  # fmt: skip
     """The `k` largest along an axis and their indices: all of them, as there is no faster way."""
-    del recall_target, reduction_input_size_override, aggregate_to_topk
     return top_k(operand, k, axis=reduction_dimension)
 
 
@@ -210,6 +211,5 @@ def approx_min_k(
     reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
 ) -> Any:  # fmt: skip
     """The `k` smallest along an axis and their indices."""
-    del recall_target, reduction_input_size_override, aggregate_to_topk
     values, places = top_k(elementwise.negative(operand), k, axis=reduction_dimension)
     return elementwise.negative(values), places

@@ -57,7 +57,7 @@ def stage(x: Any) -> Any:
     return as_tracer(x)
 
 
-def dce_sink(val: Any, **_: Any) -> None:
+def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     """Let `val` be computed for nothing: what is not returned is left out."""
     del val
 
@@ -75,13 +75,11 @@ def after_all(*operands: Any) -> tuple[()]:
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """`x`: there is one device."""
-    del shardings
     return x
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
     """`decomposition` itself."""
-    del name, version
     return decomposition
 
 

@@ -17,16 +17,24 @@ from rlx.tracing.apply import emit, function, promoted
 
 
 @function
-def dot(lhs: Any, rhs: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """The product of vectors and matrices."""
-    del precision
+def dot(
+    lhs: Any,
+    rhs: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    *,
+    dimension_numbers: Any = None,
+) -> Any:
+    """The product of vectors and matrices, or with `dimension_numbers` that of `dot_general`."""
+    if dimension_numbers is not None:
+        found: Any = dot_general(lhs, rhs, dimension_numbers, None, preferred_element_type)
+        return found
     return _preferred(rnp.dot(lhs, rhs), preferred_element_type)
 
 
 @function
 def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     """The products of matrices."""
-    del precision
     return rnp.matmul(lhs, rhs)
 
 
@@ -39,7 +47,6 @@ def dot_general(
     preferred_element_type: Any = None,
 ) -> Any:
     """Sum products over paired axes, apart for paired batch axes."""
-    del precision
     (left, right), (left_batch, right_batch) = dimension_numbers
     found = emit(
         ops.dot_general, *promoted([lhs, rhs]), lhs_contracting=tuple(left),
@@ -61,7 +68,6 @@ def ragged_dot(
 
     The first `group_sizes[0]` rows are of group 0, and so on.
     """
-    del precision
     if group_offset is not None:
         raise UnsupportedError("ragged_dot has no group_offset", remedy="pass the groups' part")
     lhs, rhs = promoted([lhs, rhs])
@@ -106,7 +112,6 @@ def ragged_dot_general(
     It is the product with a mask of the groups, as many times the work as there are groups;
     `ragged_dot` does the work once.
     """
-    del out_sharding
     if group_offset is not None:
         raise UnsupportedError("there is no group_offset", remedy="pass the groups' part")
     numbers = ragged_dot_dimension_numbers

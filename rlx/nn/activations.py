@@ -155,7 +155,7 @@ def soft_sign(x: Any) -> Any:
 
 
 @function
-def erf(x: Any) -> Any:
+def erf(x: Any, /) -> Any:
     """The error function."""
     return _apply(ops.erf, x)
 
@@ -182,21 +182,25 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
 @function
 def logsumexp(
-    x: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False,
+    a: Any,
+    axis: Any = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
     where: Any = None,
-) -> Any:  # fmt: skip
-    """`log(sum(b * exp(x)))`, without overflow; with `return_sign` of its size, and its sign."""
-    (x,) = inexact(x)
+) -> Any:
+    """`log(sum(b * exp(a)))`, without overflow; with `return_sign` of its size, and its sign."""
+    (a,) = inexact(a)
     if where is not None:
-        x = rnp.where(where, x, -rnp.inf)
+        a = rnp.where(where, a, -rnp.inf)
     if b is not None or return_sign:
-        return _weighted_sum(x, axis, 1.0 if b is None else b, keepdims, return_sign)
-    if _is_complex(x):
-        most = rnp.max(rnp.real(x), axis, keepdims=True)
+        return _weighted_sum(a, axis, 1.0 if b is None else b, keepdims, return_sign)
+    if _is_complex(a):
+        most = rnp.max(rnp.real(a), axis, keepdims=True)
         most = stop_gradient(rnp.where(rnp.isfinite(most), most, 0))
-        found = rnp.log(rnp.sum(rnp.exp(rnp.subtract(x, most)), axis, keepdims=keepdims))
+        found = rnp.log(rnp.sum(rnp.exp(rnp.subtract(a, most)), axis, keepdims=keepdims))
         return rnp.add(found, rnp.reshape(most, found.shape))
-    return emit(ops.logsumexp, x, weak=x.weak, axes=axes_of(axis, x.ndim), keepdims=keepdims)
+    return emit(ops.logsumexp, a, weak=a.weak, axes=axes_of(axis, a.ndim), keepdims=keepdims)
 
 
 def _weighted_sum(x: Any, axis: Any, b: Any, keepdims: bool, return_sign: bool) -> Any:

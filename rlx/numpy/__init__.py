@@ -410,9 +410,3 @@ from rlx.numpy.windows import blackman as blackman
 from rlx.numpy.windows import hamming as hamming
 from rlx.numpy.windows import hanning as hanning
 from rlx.numpy.windows import kaiser as kaiser
-
-# Last, as it is about all of the above
-from rlx.numpy import call_forms as _call_forms  # isort: skip
-
-_call_forms.attach(_call_forms.FORMS, globals())
-_call_forms.attach(_call_forms.LINALG, vars(linalg))

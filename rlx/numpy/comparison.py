@@ -17,28 +17,28 @@ from rlx.tracing.trace import TracedArray, element_type, shape_of
 
 @function
 def allclose(
-    x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
     """True if all elements are close, as `isclose` has it."""
-    return all(elementwise.isclose(x, y, rtol, atol, equal_nan))
+    return all(elementwise.isclose(a, b, rtol, atol, equal_nan))
 
 
 @function
-def array_equal(x: Any, y: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """True if both arrays have one shape and the same elements."""
-    if shape_of(x) != shape_of(y):
+    if shape_of(a1) != shape_of(a2):
         return as_tracer(False)
-    return all(_same(x, y, equal_nan))
+    return all(_same(a1, a2, equal_nan))
 
 
 @function
-def array_equiv(x: Any, y: Any) -> Any:
+def array_equiv(a1: Any, a2: Any) -> Any:
     """True if both arrays broadcast to the same elements."""
     try:
-        broadcast_shapes(shape_of(x), shape_of(y))
+        broadcast_shapes(shape_of(a1), shape_of(a2))
     except ShapeError:
         return as_tracer(False)
-    return all(elementwise.equal(x, y))
+    return all(elementwise.equal(a1, a2))
 
 
 def _same(x: Any, y: Any, equal_nan: bool) -> Any:
@@ -50,13 +50,13 @@ def _same(x: Any, y: Any, equal_nan: bool) -> Any:
 
 
 @function
-def isposinf(x: Any) -> Any:
+def isposinf(x: Any, out: None = None) -> Any:
     """True where `x` is the positive infinity."""
     return elementwise.equal(x, np.inf) if _is_float(x) else elementwise.not_equal(x, x)
 
 
 @function
-def isneginf(x: Any) -> Any:
+def isneginf(x: Any, out: None = None) -> Any:
     """True where `x` is the negative infinity."""
     return elementwise.equal(x, -np.inf) if _is_float(x) else elementwise.not_equal(x, x)
 
@@ -87,16 +87,16 @@ def isrealobj(x: Any) -> bool:
     return not _type_of(x).is_complex
 
 
-def isscalar(x: Any) -> bool:
+def isscalar(element: Any) -> bool:
     """True for numbers and arrays without axes."""
-    if isinstance(x, (TracedArray, np.ndarray)):
-        return not shape_of(x)
-    return bool(np.isscalar(x))
+    if isinstance(element, (TracedArray, np.ndarray)):
+        return not shape_of(element)
+    return bool(np.isscalar(element))
 
 
-def iterable(x: Any) -> bool:
+def iterable(y: Any) -> bool:
     """True for what can be iterated over: arrays with an axis, lists."""
-    return bool(shape_of(x)) if isinstance(x, TracedArray) else bool(np.iterable(x))
+    return bool(shape_of(y)) if isinstance(y, TracedArray) else bool(np.iterable(y))
 
 
 def _type_of(x: Any) -> DType:

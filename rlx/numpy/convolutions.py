@@ -74,7 +74,6 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
 ) -> Any:
     """Slide taps over an array whose axes `dimension_numbers` names, as NHWC, HWIO, NHWC."""
-    del precision
     lhs, rhs = inexact(lhs, rhs)
     numbers = conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     x, w = transpose(lhs, numbers.lhs_spec), transpose(rhs, numbers.rhs_spec)
@@ -138,9 +137,18 @@ def _unknown(padding: Any, names: str) -> ShapeError:
 
 
 @function
-def conv(lhs: Any, rhs: Any, window_strides: Any, padding: Any, precision: Any = None) -> Any:
+def conv(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Any,
+    padding: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
     """`conv_general_dilated` of channels first."""
-    return conv_general_dilated(lhs, rhs, window_strides, padding, precision=precision)
+    return conv_general_dilated(
+        lhs, rhs, window_strides, padding, preferred_element_type=preferred_element_type
+    )
 
 
 @function

@@ -56,35 +56,35 @@ _bincount.__name__ = "bincount"
 
 
 @function
-def histogram_bin_edges(x: Any, bins: Any = 10, range: Any = None) -> Any:
-    """The ends of `bins` equal intervals over `range`, by default that of `x`."""
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """The ends of `bins` equal intervals over `range`, by default that of `a`."""
     if shape_of(bins):
         return as_tracer(bins)
-    (x,) = inexact(x)
+    (a,) = inexact(a)
     count = count_from(bins, "the number of bins", least=1)
     if range is None:
-        low, high = (min(x), max(x)) if product(static_shape(x)) else (0.0, 1.0)
+        low, high = (min(a), max(a)) if product(static_shape(a)) else (0.0, 1.0)
     else:
         low, high = range
     widened = elementwise.where(elementwise.equal(low, high), 0.5, 0.0)
     ends = elementwise.subtract(low, widened), elementwise.add(high, widened)
-    return elementwise.astype(linspace(*ends, count + 1), x.dtype)
+    return elementwise.astype(linspace(*ends, count + 1), a.dtype)
 
 
 @function
 def histogram(
-    x: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> Any:
     """How many elements are in each bin, in floating point; and the bins' ends.
 
     A bin holds its lower end, the last one its upper end too.
     """
-    edges = histogram_bin_edges(x, bins, range)
-    x = ravel(x)
-    (weights,) = inexact(ones_like(x) if weights is None else ravel(weights))
+    edges = histogram_bin_edges(a, bins, range)
+    a = ravel(a)
+    (weights,) = inexact(ones_like(a) if weights is None else ravel(weights))
     count = edges.shape[0] - 1
-    places = elementwise.subtract(searchsorted(edges, x, "right"), 1)
-    places = elementwise.where(elementwise.equal(x, edges[count]), count - 1, places)
+    places = elementwise.subtract(searchsorted(edges, a, "right"), 1)
+    places = elementwise.where(elementwise.equal(a, edges[count]), count - 1, places)
     counts = _bincount(places, weights, count)
     if density:
         widths = elementwise.subtract(edges[1:], edges[:-1])
@@ -94,7 +94,7 @@ def histogram(
 
 @function
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> Any:
     """How many rows of `sample` are in each cell of a grid of bins; and the bins' ends by axis.
 
@@ -150,11 +150,16 @@ def _each(bins: Any) -> list[Any]:
 
 @function
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+    x: Any,
+    y: Any,
+    bins: Any = 10,
+    range: Any = None,
+    density: bool | None = None,
+    weights: Any = None,
 ) -> Any:
     """How many points (x, y) are in each cell; and the ends of the bins of both axes."""
     several = bins if isinstance(bins, (list, tuple)) else _each(bins) if shape_of(bins) else ()
     ends = np.asarray(bins) if isinstance(bins, (list, tuple)) and len(bins) > 2 else bins
     pair = [ends, ends] if len(several) > 2 else bins
-    counts, (first, second) = histogramdd(stack([x, y], -1), pair, range, weights, density)
+    counts, (first, second) = histogramdd(stack([x, y], -1), pair, range, density, weights)
     return counts, first, second

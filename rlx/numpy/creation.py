@@ -19,6 +19,7 @@ from rlx.numpy.devices import placed, require_device
 from rlx.numpy.shaping import broadcast_to, expand_dims, moveaxis, stack
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
+from rlx.tracing.only import only
 from rlx.tracing.trace import TracedArray, concrete, current_trace, element_type, shape_of
 from rlx.tracing.widths import are_narrow, canonical, with_wide_types
 
@@ -31,8 +32,15 @@ def dtype_of(dtype: Any, default: DType) -> DType:
     return canonical(named.get(dtype) or as_array_dtype(dtype))
 
 
+@only(order=(None, "C", "K", "A"))
 def array(
-    x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None, ndmin: int = 0
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = None,
+    order: str | None = "K",
+    ndmin: int = 0,
+    device: Any = None,
 ) -> Any:
     """An array of numbers, arrays, or nested lists of them.
 
@@ -40,22 +48,32 @@ def array(
     refuses what would be copied. Axes of one element come first where there are less than `ndmin`.
     """
     require_device(device)
-    if copy is False and not isinstance(x, (Array, TracedArray)):
+    if copy is False and not isinstance(object, (Array, TracedArray)):
         raise InputError(
-            f"an object of type {type(x).__name__} cannot be taken without a copy",
+            f"an object of type {type(object).__name__} cannot be taken without a copy",
             remedy="leave copy out, or pass an rlx.Array",
         )
     if ndmin:
-        found = array(x, dtype, copy=copy)
+        found = array(object, dtype, copy=copy)
         return expand_dims(found, tuple(range(ndmin - found.ndim)))
-    if x.__class__ is list and dtype is None and current_trace() is None:
-        found = _of_plain_numbers(x)
+    if object.__class__ is list and dtype is None and current_trace() is None:
+        found = _of_plain_numbers(object)
         if found is not None:
             return found
-    return _array(x, dtype)
+    return _array(object, dtype)
 
 
-asarray = array
+@only(order=(None, "C", "K", "A"))
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """`a` as an array; see `array`."""
+    return array(a, dtype, copy=copy, device=device)
 
 
 def _of_plain_numbers(items: list[Any]) -> Array | None:
@@ -106,7 +124,8 @@ def _contains_traced(items: Any) -> bool:
 
 @placed
 @function
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+@only(order=(None, "C", "K", "A"))
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
     """An array filled with one value."""
     value = as_tracer(fill_value)
     if dtype is not None:
@@ -116,13 +135,15 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
 
 @placed
 @function
-def zeros(shape: Any, dtype: Any = None) -> Any:
+@only(order=(None, "C", "K", "A"))
+def zeros(shape: Any, dtype: Any = None, order: str = "C") -> Any:
     return full(shape, 0, dtype_of(dtype, DType.F64))
 
 
 @placed
 @function
-def ones(shape: Any, dtype: Any = None) -> Any:
+@only(order=(None, "C", "K", "A"))
+def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
     return full(shape, 1, dtype_of(dtype, DType.F64))
 
 
@@ -131,24 +152,38 @@ empty = zeros
 
 @placed
 @function
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
-    """An array like `x`, filled with one value."""
-    type = element_type(x)
-    target = shape_of(x) if shape is None else shape
+@only(order=(None, "C", "K", "A"))
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+) -> Any:
+    """An array like `a`, filled with one value."""
+    type = element_type(a)
+    target = shape_of(a) if shape is None else shape
     filled = full(target, fill_value, dtype_of(dtype, type.dtype))
     return wrap(filled.value, weak=type.weak and dtype is None)
 
 
 @placed
 @function
-def zeros_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
-    return full_like(x, 0, dtype, shape)
+@only(order=(None, "C", "K", "A"))
+def zeros_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Any:
+    return full_like(a, 0, dtype, shape=shape)
 
 
 @placed
 @function
-def ones_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
-    return full_like(x, 1, dtype, shape)
+@only(order=(None, "C", "K", "A"))
+def ones_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Any:
+    return full_like(a, 1, dtype, shape=shape)
 
 
 empty_like = zeros_like
@@ -156,7 +191,7 @@ empty_like = zeros_like
 
 @placed
 @function
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
     """Numbers from `start` up to, and without, `stop`."""
     bounds = [0, start] if stop is None else [start, stop]
     step = 1 if step is None else step
@@ -189,9 +224,14 @@ def _iota(count: Extent, dtype: DType) -> Any:
 @placed
 @function
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
-    dtype: Any = None, axis: int = 0,
-) -> Any:  # fmt: skip
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`; with `retstep` also their distance."""
     num = count_from(num, "num")
     require_listable(num, "linspace")
@@ -224,9 +264,14 @@ def _stepped(start: Any, stop: Any, counts: Any, intervals: int) -> Any:
 
 @function
 def logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
-    dtype: Any = None, axis: int = 0,
-) -> Any:  # fmt: skip
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
     """`base` to the power of `linspace`."""
     found = elementwise.power(base, linspace(start, stop, num, endpoint, axis=axis))
     return found if dtype is None else elementwise.astype(found, dtype)
@@ -249,9 +294,10 @@ def geomspace(
 
 
 @function
-def copy(x: Any) -> Any:
+@only(order=(None, "C", "K", "A"))
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """An array of the same elements."""
-    return as_tracer(x)
+    return as_tracer(a)
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
@@ -259,9 +305,9 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return array(np.frombuffer(buffer, _as_named(dtype), count, offset))
 
 
-def fromiter(numbers: Any, dtype: Any, count: int = -1) -> Any:
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
     """The numbers of an iterable."""
-    return array(np.fromiter(numbers, _as_named(dtype), count))
+    return array(np.fromiter(iter, _as_named(dtype), count))
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
@@ -284,7 +330,8 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Any:
 
 @placed
 @function
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
+@only(order=(None, "C", "K", "A"))
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, order: str = "C") -> Any:
     """Ones on diagonal number `k`, zeros elsewhere."""
     rows, columns = _rows_and_columns(N, M)
     found = np.eye(rows, columns, k, dtype=dtype_of(dtype, DType.F64).numpy)
@@ -297,7 +344,7 @@ def identity(n: int, dtype: Any = None) -> Any:
 
 
 @function
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on and below diagonal number `k`."""
     found = np.tri(*_rows_and_columns(N, M), k)
     return convert(found, dtype_of(dtype, DType.F64))
@@ -312,14 +359,14 @@ def _rows_and_columns(rows: int, columns: int | None) -> tuple[int, int]:
 
 
 @function
-def meshgrid(*arrays: Any, indexing: str = "xy") -> Any:
+def meshgrid(*xi: Any, indexing: str = "xy") -> Any:
     """Coordinate arrays of the grid over coordinate vectors."""
     if indexing not in ("xy", "ij"):
         raise ShapeError(
             f"indexing is {indexing!r}; it must be 'xy' or 'ij'",
             remedy="use 'xy' for Cartesian order or 'ij' for matrix order",
         )
-    tracers = [as_tracer(x) for x in arrays]
+    tracers = [as_tracer(x) for x in xi]
     order = list(range(len(tracers)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = [1, 0]
@@ -336,17 +383,17 @@ def _along(x: Any, axis: int, shape: list[Extent]) -> Any:
 
 
 @function
-def tril(x: Any, k: int = 0) -> Any:
-    """`x` with zeros above diagonal number `k` of its last two axes."""
-    x = as_tracer(x)
-    return elementwise.where(_below(x.shape, k), x, elementwise.zero_of(x))
+def tril(m: Any, k: int = 0) -> Any:
+    """`m` with zeros above diagonal number `k` of its last two axes."""
+    m = as_tracer(m)
+    return elementwise.where(_below(m.shape, k), m, elementwise.zero_of(m))
 
 
 @function
-def triu(x: Any, k: int = 0) -> Any:
-    """`x` with zeros below diagonal number `k` of its last two axes."""
-    x = as_tracer(x)
-    return elementwise.where(_below(x.shape, k - 1), elementwise.zero_of(x), x)
+def triu(m: Any, k: int = 0) -> Any:
+    """`m` with zeros below diagonal number `k` of its last two axes."""
+    m = as_tracer(m)
+    return elementwise.where(_below(m.shape, k - 1), elementwise.zero_of(m), m)
 
 
 def _below(shape: Shape, k: int) -> Any:

@@ -15,6 +15,7 @@ from rlx.numpy.indexing import take
 from rlx.numpy.reductions import sum, widest_integer
 from rlx.numpy.shaping import broadcast_to, concatenate, expand_dims, flip, ravel
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
+from rlx.tracing.only import only
 from rlx.tracing.trace import shape_of
 
 
@@ -30,15 +31,19 @@ def _run(definition: OpDef, x: Any, axis: int | None, dtype: Any = None, **more:
 
 
 @function
-def cumsum(x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) -> Any:
+def cumsum(
+    a: Any, axis: int | None = None, dtype: Any = None, out: None = None, *, reverse: bool = False
+) -> Any:
     """Running sum, from the end on if `reverse`."""
-    return _run(ops.cumsum, x, axis, dtype, reverse=reverse)
+    return _run(ops.cumsum, a, axis, dtype, reverse=reverse)
 
 
 @function
-def cumprod(x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) -> Any:
+def cumprod(
+    a: Any, axis: int | None = None, dtype: Any = None, out: None = None, *, reverse: bool = False
+) -> Any:
     """Running product, from the end on if `reverse`."""
-    return _run(ops.cumprod, x, axis, dtype, reverse=reverse)
+    return _run(ops.cumprod, a, axis, dtype, reverse=reverse)
 
 
 @function
@@ -106,41 +111,41 @@ def _cumulative(
 
 
 @function
-def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
     """Running sum, NaN counted as 0."""
-    return cumsum(elementwise.where(elementwise.isnan(x), 0, x), axis, dtype)
+    return cumsum(elementwise.where(elementwise.isnan(a), 0, a), axis, dtype)
 
 
 @function
-def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
     """Running product, NaN counted as 1."""
-    return cumprod(elementwise.where(elementwise.isnan(x), 1, x), axis, dtype)
+    return cumprod(elementwise.where(elementwise.isnan(a), 1, a), axis, dtype)
 
 
 @function
-def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbors, `n` times; `prepend` and `append` are put around `x` before.
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbors, `n` times; `prepend` and `append` are put around `a` before.
 
-    None at all, `n=0`, gives `x` as it is: nothing is put around it.
+    None at all, `n=0`, gives `a` as it is: nothing is put around it.
     """
-    x = as_tracer(x)
-    position = normalize_axis(axis, x.ndim)
+    a = as_tracer(a)
+    position = normalize_axis(axis, a.ndim)
     if n == 0:
-        return x
-    ends = [x if end is x else _end(end, x, position) for end in (prepend, x, append)
+        return a
+    ends = [a if end is a else _end(end, a, position) for end in (prepend, a, append)
             if end is not None]  # fmt: skip
-    x = concatenate(ends, position) if len(ends) > 1 else x
+    a = concatenate(ends, position) if len(ends) > 1 else a
     for _ in range(count_from(n, "n")):
-        if x.shape[position] == 0:
-            return x
-        length = x.shape[position] - 1
-        later = emit(ops.narrow, x, axis=position, start=1, length=length)
-        earlier = emit(ops.narrow, x, axis=position, start=0, length=length)
-        if x.value.dtype is DType.BOOL:
-            x = elementwise.not_equal(later, earlier)
+        if a.shape[position] == 0:
+            return a
+        length = a.shape[position] - 1
+        later = emit(ops.narrow, a, axis=position, start=1, length=length)
+        earlier = emit(ops.narrow, a, axis=position, start=0, length=length)
+        if a.value.dtype is DType.BOOL:
+            a = elementwise.not_equal(later, earlier)
         else:
-            x = elementwise.subtract(later, earlier)
-    return x
+            a = elementwise.subtract(later, earlier)
+    return a
 
 
 def _end(end: Any, x: Any, axis: int) -> Any:
@@ -151,9 +156,9 @@ def _end(end: Any, x: Any, axis: int) -> Any:
 
 
 @function
-def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """Differences of neighbors of the flattened array, between what is put at its ends."""
-    parts = [to_begin, diff(ravel(x)), to_end]
+    parts = [to_begin, diff(ravel(ary)), to_end]
     return concatenate([ravel(part) for part in parts if part is not None])
 
 
@@ -175,15 +180,15 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 @function
-def gradient(f: Any, *spacing: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+@only(edge_order=(1, None))
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = 1) -> Any:
     """Central differences inside, one-sided ones at the ends; an array for each axis.
 
-    `spacing` is one distance for all axes, or one for each, or the positions along each.
+    `varargs` is one distance for all axes, or one for each, or the positions along each.
     """
-    del edge_order  # of the first order, as in JAX
     (f,) = inexact(f)
     axes = axes_of(axis, f.ndim)
-    given = spacing if len(spacing) == len(axes) else spacing * len(axes) or (1.0,) * len(axes)
+    given = varargs if len(varargs) == len(axes) else varargs * len(axes) or (1.0,) * len(axes)
     found = [_slope(f, step, position) for step, position in zip(given, axes, strict=True)]
     return found[0] if len(axes) == 1 else found
 
@@ -216,7 +221,7 @@ def _slope(f: Any, spacing: Any, axis: int) -> Any:
 
 
 @function
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.283185307179586) -> Any:
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 6.283185307179586) -> Any:
     """Angles without jumps: each step is made less than half a `period` by whole periods."""
     (p,) = inexact(p)
     axis = normalize_axis(axis, p.ndim)

@@ -54,7 +54,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 @function
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Any:  # noqa: N803
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Any:
     """Eigenvalues and eigenvectors of symmetric and of complex Hermitian matrices.
 
     By default of the mean of `a` and its conjugate transpose; of one triangle, "L" or "U", if it
@@ -69,7 +69,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Any:
 
 
 @function
-def eigvalsh(a: Any, UPLO: str | None = None) -> Any:  # noqa: N803  NumPy's name
+def eigvalsh(a: Any, UPLO: str | None = None) -> Any:
     """The eigenvalues of symmetric matrices."""
     return eigh(a, UPLO).eigenvalues
 
@@ -79,7 +79,6 @@ def svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
     """Factor as `u @ diag(s) @ vh`; with `full_matrices`, u and vh are square."""
-    del hermitian
     (a,) = inexact(a)
     if a.ndim < 2:
         raise ShapeError(
@@ -95,15 +94,14 @@ def svd(
 
 
 @function
-def svdvals(a: Any) -> Any:
+def svdvals(x: Any) -> Any:
     """The singular values, descending."""
-    return svd(a, full_matrices=False).S
+    return svd(x, full_matrices=False).S
 
 
 @function
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """The pseudo-inverse: singular values below `rtol` of the largest count as zero."""
-    del hermitian
     if rcond is not None and rtol is not None:
         raise InputError(
             f"rcond is {rcond} and rtol is {rtol}, which are one thing",
@@ -136,26 +134,25 @@ def _cutoff(a: Any, s: Any, rtol: Any) -> Any:
 
 
 @function
-def matrix_rank(a: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """How many singular values are above `tol`, or above `rtol` of the largest."""
-    del hermitian
-    (a,) = inexact(a)
-    if a.ndim < 2:
-        return elementwise.astype(elementwise.not_equal(max(elementwise.abs(a)), 0), "i64")
-    s = svdvals(a)
-    cut = _cutoff(a, s, rtol) if tol is None else expand_dims(tol, -1)
+    (A,) = inexact(A)
+    if A.ndim < 2:
+        return elementwise.astype(elementwise.not_equal(max(elementwise.abs(A)), 0), "i64")
+    s = svdvals(A)
+    cut = _cutoff(A, s, rtol) if tol is None else expand_dims(tol, -1)
     return sum(elementwise.greater(s, cut), -1)
 
 
 @function
-def cond(a: Any, p: Any = None) -> Any:
+def cond(x: Any, p: Any = None) -> Any:
     """The largest singular value over the smallest; the other way round for `p` -2."""
     if p not in (None, 2, -2):
         raise ShapeError(
             f"cond by the norm {p!r}",
             remedy="use None, 2 or -2, or norms of a and inv(a)",
         )
-    s = svdvals(a)
+    s = svdvals(x)
     first, last = max(s, -1), min(s, -1)
     return elementwise.divide(last, first) if p == -2 else elementwise.divide(first, last)
 

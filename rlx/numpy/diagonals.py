@@ -18,39 +18,41 @@ from rlx.tracing.apply import as_tracer, function, static_int
 
 
 @function
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The elements whose indices on two axes differ by `offset`, along a new last axis."""
-    x = as_tracer(x)
-    first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
-    x = moveaxis(x, (first, second), (-2, -1))
-    rows, columns = static_shape(x)[-2:]
+    a = as_tracer(a)
+    first, second = normalize_axis(axis1, a.ndim), normalize_axis(axis2, a.ndim)
+    a = moveaxis(a, (first, second), (-2, -1))
+    rows, columns = static_shape(a)[-2:]
     offset = static_int(offset, "offset")
     down, right = max(-offset, 0), max(offset, 0)
     count = max(min(rows - down, columns - right), 0)
     steps = np.arange(count)
-    flat = reshape(x, (*x.shape[:-2], rows * columns))
+    flat = reshape(a, (*a.shape[:-2], rows * columns))
     return take(flat, (steps + down) * columns + steps + right, -1)
 
 
 @function
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Any:
     """The sum of a diagonal."""
-    return sum(diagonal(x, offset, axis1, axis2), -1)
+    return sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 @function
-def diag(x: Any, k: int = 0) -> Any:
+def diag(v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix with a given diagonal."""
-    x, k = as_tracer(x), static_int(k, "k")
-    if x.ndim == 2:
-        return diagonal(x, k)
-    if x.ndim != 1:
+    v, k = as_tracer(v), static_int(k, "k")
+    if v.ndim == 2:
+        return diagonal(v, k)
+    if v.ndim != 1:
         raise ShapeError(
-            f"diag takes rank 1 or 2 and was given rank {x.ndim}",
+            f"diag takes rank 1 or 2 and was given rank {v.ndim}",
             remedy="use rlx.numpy.diagonal for the last axes of a larger array",
         )
-    size = static_shape(x)[0] + abs(k)
+    size = static_shape(v)[0] + abs(k)
     # Column j of the matrix holds one element of `x`: the one at j here.
-    before, after = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
-    columns = concatenate([before, x, after])
-    return elementwise.where(np.eye(size, k=k, dtype=bool), columns, elementwise.zero_of(x))
+    before, after = zeros_like(v, shape=(max(k, 0),)), zeros_like(v, shape=(max(-k, 0),))
+    columns = concatenate([before, v, after])
+    return elementwise.where(np.eye(size, k=k, dtype=bool), columns, elementwise.zero_of(v))

@@ -75,7 +75,6 @@ def gather(
     Slices that reach outside are moved inside; for mode fill they are `fill_value`, by default
     NaN or the least integer.
     """
-    del unique_indices, indices_are_sorted
     x, how = as_tracer(operand), _mode(mode or "clip")
     found = _slices(x, as_tracer(start_indices), dimension_numbers, tuple(slice_sizes))
     picked = getitem(x, found.positions)

@@ -31,105 +31,108 @@ from rlx.numpy.shaping import (
 from rlx.numpy.updates import index_set
 from rlx.tracing.apply import as_tracer, function, promoted
 from rlx.tracing.batched import of_each_row
+from rlx.tracing.only import only
 from rlx.tracing.trace import arrays_of, shape_of
 from rlx.tracing.tracer import Tracer
 
 
 @function
-def append(x: Any, values: Any, axis: int | None = None) -> Any:
-    """`values` appended to `x`, both flattened without an axis."""
-    return concatenate([x, values], axis)
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """`values` appended to `arr`, both flattened without an axis."""
+    return concatenate([arr, values], axis)
 
 
 @function
-def unstack(x: Any, *, axis: int = 0) -> Any:
+def unstack(x: Any, axis: int = 0) -> Any:
     """The slices of an axis, in a tuple."""
     x = moveaxis(x, axis, 0)
     return tuple(x[i] for i in range(static_shape(x)[0]))
 
 
 @function
-def dstack(arrays: Sequence[Any]) -> Any:
+def dstack(tup: Sequence[Any]) -> Any:
     """Join along the third axis."""
-    return concatenate([atleast_3d(x) for x in arrays], 2)
+    return concatenate([atleast_3d(x) for x in tup], 2)
 
 
 @lists("indices_or_sections")
 @function
-def hsplit(x: Any, indices_or_sections: Any) -> Any:
+def hsplit(ary: Any, indices_or_sections: Any) -> Any:
     """Split along the second axis, or the only one."""
-    return split(x, indices_or_sections, 0 if len(shape_of(x)) == 1 else 1)
+    return split(ary, indices_or_sections, 0 if len(shape_of(ary)) == 1 else 1)
 
 
 @lists("indices_or_sections")
 @function
-def vsplit(x: Any, indices_or_sections: Any) -> Any:
+def vsplit(ary: Any, indices_or_sections: Any) -> Any:
     """Split along the first axis."""
-    return split(x, indices_or_sections, 0)
+    return split(ary, indices_or_sections, 0)
 
 
 @lists("indices_or_sections")
 @function
-def dsplit(x: Any, indices_or_sections: Any) -> Any:
+def dsplit(ary: Any, indices_or_sections: Any) -> Any:
     """Split along the third axis."""
-    return split(x, indices_or_sections, 2)
+    return split(ary, indices_or_sections, 2)
 
 
 @function
-def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """Move an axis to before position `start`."""
-    x = as_tracer(x)
-    source = normalize_axis(axis, x.ndim)
-    target = start + x.ndim if start < 0 else start
-    return moveaxis(x, source, target - 1 if source < target else target)
+    a = as_tracer(a)
+    source = normalize_axis(axis, a.ndim)
+    target = start + a.ndim if start < 0 else start
+    return moveaxis(a, source, target - 1 if source < target else target)
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
-    """The shape to which arrays of `shapes` broadcast."""
-    return _broadcast(*(shape_from(shape) for shape in shapes))
+def broadcast_shapes(*args: Any) -> tuple[Any, ...]:
+    """The shape to which arrays of `args` broadcast."""
+    return _broadcast(*(shape_from(shape) for shape in args))
 
 
 @function
-def resize(x: Any, new_shape: Any) -> Any:
-    """The elements of `x`, over and over, in a new shape."""
-    x, shape = ravel(x), shape_from(new_shape)
-    count, extent = math.prod(static_shape(zeros(shape))), x.shape[0]
+def resize(a: Any, new_shape: Any) -> Any:
+    """The elements of `a`, over and over, in a new shape."""
+    a, shape = ravel(a), shape_from(new_shape)
+    count, extent = math.prod(static_shape(zeros(shape))), a.shape[0]
     if extent == 0:
-        return zeros(shape, x.dtype)
-    return reshape(take(x, np.arange(count) % extent), shape)
+        return zeros(shape, a.dtype)
+    return reshape(take(a, np.arange(count) % extent), shape)
 
 
 @function
-def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
-    """`x` without the slices at positions that are known while tracing."""
-    x, axis = _along(x, axis)
-    extent = static_shape(x)[axis]
+def delete(
+    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Any:
+    """`arr` without the slices at positions that are known while tracing."""
+    arr, axis = _along(arr, axis)
+    extent = static_shape(arr)[axis]
     with _positions(obj, axis, extent):
         kept = np.delete(np.arange(extent), obj)
-    return take(x, kept, axis)
+    return take(arr, kept, axis)
 
 
 @function
-def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """`x` with `values` before the slices at positions that are known while tracing."""
-    x, axis = _along(x, axis)
-    extent = static_shape(x)[axis]
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """`arr` with `values` before the slices at positions that are known while tracing."""
+    arr, axis = _along(arr, axis)
+    extent = static_shape(arr)[axis]
     values = as_tracer(values)
-    if values.ndim < x.ndim:
+    if values.ndim < arr.ndim:
         single = np.ndim(obj) == 0 and not isinstance(obj, slice)
         values = (
             expand_dims(values, axis)
-            if values.ndim == x.ndim - 1 and single and values.ndim
+            if values.ndim == arr.ndim - 1 and single and values.ndim
             else values
         )
-    new = -1 - np.arange(_count(obj, values, axis, x.ndim))
+    new = -1 - np.arange(_count(obj, values, axis, arr.ndim))
     with _positions(obj, axis, extent):
         wanted = np.insert(np.arange(extent), obj, new)
     added = int((wanted < 0).sum())
-    shape = tuple(added if a == axis % x.ndim else e for a, e in enumerate(x.shape))
+    shape = tuple(added if a == axis % arr.ndim else e for a, e in enumerate(arr.shape))
     from_values = np.where(wanted < 0, extent - 1 - wanted, wanted)
     spread = elementwise.add(elementwise.astype(zeros(shape, bool), values.dtype), values)
-    return take(concatenate([x, elementwise.astype(spread, x.dtype)], axis), from_values, axis)
+    return take(concatenate([arr, elementwise.astype(spread, arr.dtype)], axis), from_values, axis)
 
 
 def _along(x: Any, axis: int | None) -> tuple[Tracer, int]:
@@ -159,64 +162,70 @@ def _count(obj: Any, values: Any, axis: int, rank: int) -> int:
     return int(np.maximum(listed, own))
 
 
-def trim_zeros(filt: Any, trim: Literal["f", "b", "fb", "bf"] = "fb") -> Any:
+@only(axis=(None,))
+def trim_zeros(filt: Any, trim: Literal["f", "b", "fb", "bf"] = "fb", axis: Any = None) -> Any:
     """A known vector without the zeros at its front (f) and back (b)."""
     return arrays_of(np.trim_zeros(np.array(filt), trim))
 
 
 @function
-def diagflat(x: Any, k: int = 0) -> Any:
+def diagflat(v: Any, k: int = 0) -> Any:
     """The matrix with the flattened array on diagonal `k`."""
-    return diag(ravel(x), k)
+    return diag(ravel(v), k)
 
 
 @function
-def fill_diagonal(x: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Any:
-    """A copy of `x` with `val` on its main diagonal."""
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Any:
+    """A copy of `a` with `val` on its main diagonal."""
     _require_copy("fill_diagonal", inplace or wrap)
-    x = as_tracer(x)
-    count = np.min(static_shape(x)).item()
-    places = (np.arange(count),) * x.ndim
+    a = as_tracer(a)
+    count = np.min(static_shape(a)).item()
+    places = (np.arange(count),) * a.ndim
     if shape_of(val):
         val = resize(val, (count,))
-    return index_set(x, places, val)
+    return index_set(a, places, val)
 
 
 @function
-def put(x: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = False) -> Any:
-    """A copy of `x` with `v`, over and over, at flat positions."""
+def put(a: Any, ind: Any, v: Any, mode: str = "raise", *, inplace: bool = False) -> Any:
+    """A copy of `a` with `v`, over and over, at flat positions."""
     _require_copy("put", inplace)
-    x, ind = as_tracer(x), ravel(ind)
-    total = product(static_shape(x))
+    a, ind = as_tracer(a), ravel(ind)
+    total = product(static_shape(a))
     if mode == "clip":
         ind = elementwise.clip(ind, 0, total - 1)
     elif mode == "wrap":
         ind = elementwise.remainder(ind, total)
-    return reshape(index_set(ravel(x), ind, resize(v, ind.shape)), x.shape)
+    return reshape(index_set(ravel(a), ind, resize(v, ind.shape)), a.shape)
 
 
 @function
 def put_along_axis(
-    x: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = False,
+    arr: Any,
+    indices: Any,
+    values: Any,
+    axis: int | None,
+    *,
+    inplace: bool = False,
     mode: str | None = None,
-) -> Any:  # fmt: skip
-    """A copy of `x` with `values` at the given positions along an axis.
+) -> Any:
+    """A copy of `arr` with `values` at the given positions along an axis.
 
-    `mode` is that of `x.at[index].set`.
+    `mode` is that of `arr.at[index].set`.
     """
     _require_copy("put_along_axis", inplace)
-    x = as_tracer(x)
+    arr = as_tracer(arr)
     if axis is None:
-        return reshape(ravel(x).at[indices].set(values, mode=mode), x.shape)
-    position = normalize_axis(axis, x.ndim)
+        return reshape(ravel(arr).at[indices].set(values, mode=mode), arr.shape)
+    position = normalize_axis(axis, arr.ndim)
     indices = as_tracer(indices)
     index = [
         indices
         if a == position
-        else np.arange(e).reshape([-1 if b == a else 1 for b in range(x.ndim)])
-        for a, e in enumerate(static_shape(x))
+        else np.arange(e).reshape([-1 if b == a else 1 for b in range(arr.ndim)])
+        for a, e in enumerate(static_shape(arr))
     ]
-    return x.at[tuple(index)].set(values, mode=mode)
+    return arr.at[tuple(index)].set(values, mode=mode)
 
 
 def _require_copy(name: str, inplace: bool) -> None:
@@ -228,22 +237,17 @@ def _require_copy(name: str, inplace: bool) -> None:
 
 
 @function
-def choose(index: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     """At each position the element of the choice with that number."""
-    del out
     parts = promoted([as_tracer(choice) for choice in choices])
-    shape = _broadcast(shape_of(index), *(part.shape for part in parts))
-    index = elementwise.add(index, zeros(shape, as_tracer(index).dtype))
+    shape = _broadcast(shape_of(a), *(part.shape for part in parts))
+    a = elementwise.add(a, zeros(shape, as_tracer(a).dtype))
     if mode != "raise":
         last = len(parts) - 1
-        index = (
-            elementwise.clip(index, 0, last)
-            if mode == "clip"
-            else elementwise.remainder(index, last + 1)
-        )
+        a = elementwise.clip(a, 0, last) if mode == "clip" else elementwise.remainder(a, last + 1)
     whole = stack([elementwise.add(part, zeros(shape, part.dtype)) for part in parts])
-    grid = np.indices(static_shape(index), sparse=True)
-    return getitem(whole, (index, *grid))
+    grid = np.indices(static_shape(a), sparse=True)
+    return getitem(whole, (a, *grid))
 
 
 @function
@@ -256,13 +260,13 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 @function
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """At each position the function whose condition holds there, the last one where none does."""
     x = as_tracer(x)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
     functions = list(funclist)
     default = functions.pop() if len(functions) == len(conditions) + 1 else 0
-    values = [f(x, *args, **kwargs) if callable(f) else f for f in (*functions, default)]
+    values = [f(x, *args, **kw) if callable(f) else f for f in (*functions, default)]
     found = elementwise.astype(elementwise.add(zeros(x.shape), values[-1]), x.dtype)
     for condition, value in zip(conditions, values, strict=False):  # of several the last one holds
         found = elementwise.where(condition, elementwise.astype(value, x.dtype), found)
@@ -273,30 +277,34 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
 
 
 @function
-def apply_along_axis(func1d: Callable[..., Any], axis: int, x: Any, *args: Any, **how: Any) -> Any:
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
+) -> Any:
     """`func1d` of each vector along an axis, which its result replaces."""
-    x = as_tracer(x)
-    position = normalize_axis(axis, x.ndim)
-    rows = moveaxis(x, position, -1)
+    arr = as_tracer(arr)
+    position = normalize_axis(axis, arr.ndim)
+    rows = moveaxis(arr, position, -1)
     flat = reshape(rows, (-1, rows.shape[-1]))
-    results = of_each_row(lambda row: as_tracer(func1d(row, *args, **how)), flat)
+    results = of_each_row(lambda row: as_tracer(func1d(row, *args, **kwargs)), flat)
     rank = results.ndim - 1
     found = reshape(results, (*rows.shape[:-1], *results.shape[1:]))
-    lead = x.ndim - 1
+    lead = arr.ndim - 1
     targets = tuple(range(position, position + rank))
     return moveaxis(found, tuple(range(lead, lead + rank)), targets) if rank else found
 
 
 @function
-def apply_over_axes(func: Callable[..., Any], x: Any, axes: Any) -> Any:
-    """`func(x, axis)` over one axis after the other; axes that it folds stay, with extent 1."""
-    x = as_tracer(x)
-    for axis in axes_of(axes, x.ndim):
-        found = func(x, axis)
-        x = found if found.ndim == x.ndim else expand_dims(found, axis)
-    return x
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+    """`func(a, axis)` over one axis after the other; axes that it folds stay, with extent 1."""
+    a = as_tracer(a)
+    for axis in axes_of(axes, a.ndim):
+        found = func(a, axis)
+        a = found if found.ndim == a.ndim else expand_dims(found, axis)
+    return a
 
 
-def fromfunction(body: Callable[..., Any], shape: Any, *, dtype: Any = float, **how: Any) -> Any:
-    """`body` of the index arrays of a shape."""
-    return body(*np.indices(tuple(shape), dtype_of(dtype, DType.F64).numpy), **how)
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """`function` of the index arrays of a shape."""
+    return function(*np.indices(tuple(shape), dtype_of(dtype, DType.F64).numpy), **kwargs)

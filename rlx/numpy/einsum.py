@@ -45,7 +45,6 @@ def einsum(
     `"optimal"` the one of least arithmetic (greedy above six operands), `"greedy"`, `False` from
     left to right, or a path as `numpy.einsum_path` returns it. Raises InputError for another value.
     """
-    del precision
     if not isinstance(subscripts, str):
         subscripts, arrays = _by_letters((subscripts, *arrays))
     arrays = preferred(preferred_element_type, *arrays)

@@ -34,14 +34,14 @@ _SIGNED = {1: DType.I8, 2: DType.I16, 4: DType.I32, 8: DType.I64}  # by bytes
 def _floating(definition: OpDef, name: str, doc: str) -> Callable[[Any], Any]:
     """A function of one array that is computed, and given, in floating point."""
 
-    def apply(x: Any) -> Any:
+    def apply(x: Any, /) -> Any:
         return emit_inexact(definition, x)
 
     return _named(apply, name, doc)
 
 
 def _comparison(definition: OpDef, name: str, doc: str) -> Callable[[Any, Any], Any]:
-    def apply(x: Any, y: Any) -> Any:
+    def apply(x: Any, y: Any, /) -> Any:
         return emit_promoted(definition, x, y, keeps_weak=False)
 
     return _named(apply, name, doc)
@@ -89,13 +89,13 @@ greater_equal = _comparison(ops.ge, "greater_equal", "`x >= y`.")
 
 
 @function
-def add(x: Any, y: Any) -> Any:
+def add(x: Any, y: Any, /) -> Any:
     """`x + y`; of bools, `or`."""
     return emit_promoted(ops.logical_or if _is_bool(x, y) else ops.add, x, y)
 
 
 @function
-def subtract(x: Any, y: Any) -> Any:
+def subtract(x: Any, y: Any, /) -> Any:
     """`x - y`."""
     if _is_bool(x, y):
         raise DTypeError("bools have no difference", remedy="use `^`, or cast with .astype")
@@ -103,13 +103,13 @@ def subtract(x: Any, y: Any) -> Any:
 
 
 @function
-def multiply(x: Any, y: Any) -> Any:
+def multiply(x: Any, y: Any, /) -> Any:
     """`x * y`; of bools, `and`."""
     return emit_promoted(ops.logical_and if _is_bool(x, y) else ops.mul, x, y)
 
 
 @function
-def divide(x: Any, y: Any) -> Any:
+def divide(x: Any, y: Any, /) -> Any:
     """`x / y` in floating point."""
     return emit_inexact(ops.div, x, y)
 
@@ -118,7 +118,7 @@ true_divide = divide
 
 
 @function
-def floor_divide(x: Any, y: Any) -> Any:
+def floor_divide(x: Any, y: Any, /) -> Any:
     """The integer below `x / y`; for integers, x // 0 is 0."""
     # A step function of both: its derivative is 0, also where it jumps.
     x, y = (_same(ops.stop_gradient, number) for number in _numbers(x, y))
@@ -138,7 +138,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 @function
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: Any, y: Any, /) -> Any:
     """What `floor_divide` leaves; it has the sign of `y`."""
     x, y = _numbers(x, y)
     return emit(ops.mod, x, y, weak=x.weak)
@@ -148,7 +148,7 @@ mod = remainder
 
 
 @function
-def fmod(x: Any, y: Any) -> Any:
+def fmod(x: Any, y: Any, /) -> Any:
     """What division towards zero leaves; it has the sign of `x`."""
     x, y = _numbers(x, y)
     if x.value.dtype.is_int:
@@ -160,7 +160,7 @@ def fmod(x: Any, y: Any) -> Any:
 
 
 @function
-def power(x: Any, y: Any) -> Any:
+def power(x: Any, y: Any, /) -> Any:
     """`x ** y`. A small Python integer `y` becomes products, without a logarithm.
 
     A negative power of an integer is an integer: of 1 and -1 these, else 0.
@@ -191,25 +191,25 @@ pow = power
 
 
 @function
-def float_power(x: Any, y: Any) -> Any:
+def float_power(x: Any, y: Any, /) -> Any:
     """`x ** y` in floats."""
     return emit_inexact(ops.pow, x, y)
 
 
 @function
-def negative(x: Any) -> Any:
+def negative(x: Any, /) -> Any:
     """`-x`."""
     return _same(ops.neg, x)
 
 
 @function
-def positive(x: Any) -> Any:
+def positive(x: Any, /) -> Any:
     """`x` itself."""
     return as_tracer(x)
 
 
 @function
-def abs(x: Any) -> Any:
+def abs(x: Any, /) -> Any:
     """Magnitude, of complex numbers too."""
     x = as_tracer(x)
     if x.value.dtype.is_complex:
@@ -219,11 +219,11 @@ def abs(x: Any) -> Any:
 
 
 absolute = abs
-fabs = function(lambda x: abs(inexact(x)[0]))
+fabs = function(lambda x, /: abs(inexact(x)[0]))
 
 
 @function
-def sign(x: Any) -> Any:
+def sign(x: Any, /) -> Any:
     """-1, 0 or 1; of complex numbers their direction `x / abs(x)`, 0 at 0."""
     x = as_tracer(x)
     if not x.value.dtype.is_complex:
@@ -242,13 +242,13 @@ def _beside_infinity(part: Any) -> Any:
 
 
 @function
-def square(x: Any) -> Any:
+def square(x: Any, /) -> Any:
     """`x * x`."""
     return _same(ops.square, convert(x, DType.I32) if _is_bool(x) else x)
 
 
 @function
-def cbrt(x: Any) -> Any:
+def cbrt(x: Any, /) -> Any:
     """The real cube root."""
     (x,) = inexact(x)
     below = signbit(x)  # unlike abs, the choice has a derivative at 0: the root's is infinite
@@ -258,17 +258,17 @@ def cbrt(x: Any) -> Any:
 
 
 @function
-def round(x: Any, decimals: int = 0) -> Any:
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """Nearest multiple of `10 ** -decimals`, halves to even."""
-    x = as_tracer(x)
-    if x.value.dtype is DType.BOOL or (x.value.dtype.is_int and decimals >= 0):
-        return x
-    if x.value.dtype.is_complex:
-        return emit(ops.complex, *(round(part(x), decimals) for part in (real, imag)))
+    a = as_tracer(a)
+    if a.value.dtype is DType.BOOL or (a.value.dtype.is_int and decimals >= 0):
+        return a
+    if a.value.dtype.is_complex:
+        return emit(ops.complex, *(round(part(a), decimals) for part in (real, imag)))
     if decimals == 0:
-        return _nearest(x)
+        return _nearest(a)
     scale = 10.0**decimals
-    return convert(divide(_nearest(multiply(inexact(x)[0], scale)), scale), x.value.dtype)
+    return convert(divide(_nearest(multiply(inexact(a)[0], scale)), scale), a.value.dtype)
 
 
 def _nearest(x: Any) -> Any:
@@ -280,26 +280,26 @@ around = round
 
 
 @function
-def rint(x: Any) -> Any:
+def rint(x: Any, /) -> Any:
     """Nearest integer as a float, halves to even."""
     is_float = element_type(x).dtype.is_differentiable
     return _nearest(x if is_float else convert(x, DType.F64))
 
 
 @function
-def floor(x: Any) -> Any:
+def floor(x: Any, /) -> Any:
     """Largest integer not above `x`."""
     return as_tracer(x) if _is_bool(x) else _same(ops.floor, x)
 
 
 @function
-def ceil(x: Any) -> Any:
+def ceil(x: Any, /) -> Any:
     """Smallest integer not below `x`."""
     return as_tracer(x) if _is_bool(x) else _same(ops.ceil, x)
 
 
 @function
-def trunc(x: Any) -> Any:
+def trunc(x: Any, out: None = None) -> Any:
     """Integer part, towards zero."""
     return as_tracer(x) if _is_bool(x) else _same(ops.trunc, x)
 
@@ -308,7 +308,7 @@ fix = trunc
 
 
 @function
-def log10(x: Any) -> Any:
+def log10(x: Any, /) -> Any:
     """Logarithm to base 10."""
     natural, scale = log(x), 1 / np.log(10.0).item()
     if natural.value.dtype.is_complex:  # a complex factor would make NaN of infinities
@@ -317,7 +317,7 @@ def log10(x: Any) -> Any:
 
 
 @function
-def logaddexp(x: Any, y: Any) -> Any:
+def logaddexp(x: Any, y: Any, /) -> Any:
     """`log(exp(x) + exp(y))`, without overflow."""
     x, y = inexact(x, y)
     # Choices, where maximum and abs would have no second derivative at equal numbers
@@ -329,13 +329,13 @@ def logaddexp(x: Any, y: Any) -> Any:
 
 
 @function
-def hypot(x: Any, y: Any) -> Any:
+def hypot(x: Any, y: Any, /) -> Any:
     """`sqrt(x * x + y * y)`, without overflow."""
     return emit_inexact(ops.hypot, x, y)
 
 
 @function
-def arctan2(y: Any, x: Any) -> Any:
+def arctan2(y: Any, x: Any, /) -> Any:
     """Angle of the point (x, y)."""
     return emit_inexact(ops.atan2, y, x)
 
@@ -358,47 +358,55 @@ def sinc(x: Any) -> Any:
     return where(is_small, series, divide(sin(safe), safe))
 
 
-deg2rad = radians = function(lambda x: multiply(inexact(x)[0], np.pi / 180))
-rad2deg = degrees = function(lambda x: multiply(inexact(x)[0], 180 / np.pi))
+deg2rad = radians = function(lambda x, /: multiply(inexact(x)[0], np.pi / 180))
+rad2deg = degrees = function(lambda x, /: multiply(inexact(x)[0], 180 / np.pi))
 
 
 # Choices
 
 
 @function
-def maximum(x: Any, y: Any) -> Any:
+def maximum(x: Any, y: Any, /) -> Any:
     """The larger; NaN if either is."""
     return emit_promoted(ops.maximum, x, y)
 
 
 @function
-def minimum(x: Any, y: Any) -> Any:
+def minimum(x: Any, y: Any, /) -> Any:
     """The smaller; NaN if either is."""
     return emit_promoted(ops.minimum, x, y)
 
 
 @function
-def fmax(x: Any, y: Any) -> Any:
+def fmax(x: Any, y: Any, /) -> Any:
     """The larger; the other if one is NaN."""
     x, y = promoted([x, y])
     return where(isnan(x), y, where(isnan(y), x, maximum(x, y)))
 
 
 @function
-def fmin(x: Any, y: Any) -> Any:
+def fmin(x: Any, y: Any, /) -> Any:
     """The smaller; the other if one is NaN."""
     x, y = promoted([x, y])
     return where(isnan(x), y, where(isnan(y), x, minimum(x, y)))
 
 
 @function
-def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
-    """`x` limited to [min, max], NumPy's a_min and a_max; `None` is no limit."""
-    x = as_tracer(x)
-    min, max = (a_min if min is None else min), (a_max if max is None else max)
-    if min is not None:
-        x = maximum(x, min)
-    return x if max is None else minimum(x, max)
+def clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: None = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+) -> Any:
+    """`a` limited to [a_min, a_max], which are also called min and max; `None` is no limit."""
+    a = as_tracer(a)
+    least, most = (a_min if min is None else min), (a_max if max is None else max)
+    if least is not None:
+        a = maximum(a, least)
+    return a if most is None else minimum(a, most)
 
 
 @function
@@ -436,49 +444,49 @@ def nan_to_num(
 
 
 @function
-def logical_and(x: Any, y: Any) -> Any:
+def logical_and(x: Any, y: Any, /) -> Any:
     """Both are nonzero."""
     return emit(ops.logical_and, _as_bool(x), _as_bool(y))
 
 
 @function
-def logical_or(x: Any, y: Any) -> Any:
+def logical_or(x: Any, y: Any, /) -> Any:
     """One is nonzero."""
     return emit(ops.logical_or, _as_bool(x), _as_bool(y))
 
 
 @function
-def logical_xor(x: Any, y: Any) -> Any:
+def logical_xor(x: Any, y: Any, /) -> Any:
     """Exactly one is nonzero."""
     return emit(ops.logical_xor, _as_bool(x), _as_bool(y))
 
 
 @function
-def logical_not(x: Any) -> Any:
+def logical_not(x: Any, /) -> Any:
     """`x` is zero."""
     return emit(ops.logical_not, _as_bool(x))
 
 
 @function
-def bitwise_and(x: Any, y: Any) -> Any:
+def bitwise_and(x: Any, y: Any, /) -> Any:
     """`x & y`, of bools or of the bits of integers."""
     return _bitwise("&", ops.logical_and, ops.bitwise_and, x, y)
 
 
 @function
-def bitwise_or(x: Any, y: Any) -> Any:
+def bitwise_or(x: Any, y: Any, /) -> Any:
     """`x | y`, of bools or of the bits of integers."""
     return _bitwise("|", ops.logical_or, ops.bitwise_or, x, y)
 
 
 @function
-def bitwise_xor(x: Any, y: Any) -> Any:
+def bitwise_xor(x: Any, y: Any, /) -> Any:
     """`x ^ y`, of bools or of the bits of integers."""
     return _bitwise("^", ops.logical_xor, ops.bitwise_xor, x, y)
 
 
 @function
-def bitwise_not(x: Any) -> Any:
+def bitwise_not(x: Any, /) -> Any:
     """`~x`; of integers, `-x - 1`."""
     x = as_tracer(x)
     if x.value.dtype.is_int:
@@ -488,13 +496,13 @@ def bitwise_not(x: Any) -> Any:
 
 
 @function
-def left_shift(x: Any, y: Any) -> Any:
+def left_shift(x: Any, y: Any, /) -> Any:
     """`x << y`: bits moved up, zeros moved in."""
     return _shift("<<", ops.shift_left, x, y)
 
 
 @function
-def right_shift(x: Any, y: Any) -> Any:
+def right_shift(x: Any, y: Any, /) -> Any:
     """`x >> y`: bits moved down; the sign of signed integers moves in."""
     return _shift(">>", ops.shift_right, x, y)
 
@@ -504,14 +512,14 @@ invert = bitwise_invert = bitwise_not
 
 
 @function
-def isnan(x: Any) -> Any:
+def isnan(x: Any, /) -> Any:
     """True where `x` is NaN."""
     x = as_tracer(x)
     return emit(ops.is_nan, x) if x.value.dtype.is_float else not_equal(x, x)
 
 
 @function
-def isfinite(x: Any) -> Any:
+def isfinite(x: Any, /) -> Any:
     """True where `x` is neither NaN nor infinite."""
     x = as_tracer(x)
     if x.value.dtype.is_complex:
@@ -520,7 +528,7 @@ def isfinite(x: Any) -> Any:
 
 
 @function
-def isinf(x: Any) -> Any:
+def isinf(x: Any, /) -> Any:
     """True where `x` is an infinity."""
     x = as_tracer(x)
     if x.value.dtype.is_complex:
@@ -529,7 +537,7 @@ def isinf(x: Any) -> Any:
 
 
 @function
-def signbit(x: Any) -> Any:
+def signbit(x: Any, /) -> Any:
     """True where the bit of the sign is set: of negative numbers, -0.0 and NaN with a sign."""
     x = as_tracer(x)
     if x.value.dtype.is_float:
@@ -538,35 +546,35 @@ def signbit(x: Any) -> Any:
 
 
 @function
-def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """True where `x` and `y` agree within `atol + rtol * abs(y)`."""
-    x, y = inexact(x, y)
-    near = less_equal(abs(subtract(x, y)), add(atol, multiply(rtol, abs(y))))
-    near = logical_or(equal(x, y), logical_and(near, logical_and(isfinite(x), isfinite(y))))
-    return logical_or(near, logical_and(isnan(x), isnan(y))) if equal_nan else near
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """True where `a` and `b` agree within `atol + rtol * abs(b)`."""
+    a, b = inexact(a, b)
+    near = less_equal(abs(subtract(a, b)), add(atol, multiply(rtol, abs(b))))
+    near = logical_or(equal(a, b), logical_and(near, logical_and(isfinite(a), isfinite(b))))
+    return logical_or(near, logical_and(isnan(a), isnan(b))) if equal_nan else near
 
 
 # Complex numbers
 
 
 @function
-def real(x: Any) -> Any:
+def real(val: Any) -> Any:
     """The real part."""
-    x = as_tracer(x)
-    return emit(ops.real, x) if x.value.dtype.is_complex else x
+    val = as_tracer(val)
+    return emit(ops.real, val) if val.value.dtype.is_complex else val
 
 
 @function
-def imag(x: Any) -> Any:
+def imag(val: Any) -> Any:
     """The imaginary part; zeros for real numbers."""
-    x = as_tracer(x)
-    if x.value.dtype.is_complex:
-        return emit(ops.imag, x)
-    return emit(ops.expand, zero_of(x), shape=x.shape)
+    val = as_tracer(val)
+    if val.value.dtype.is_complex:
+        return emit(ops.imag, val)
+    return emit(ops.expand, zero_of(val), shape=val.shape)
 
 
 @function
-def conj(x: Any) -> Any:
+def conj(x: Any, /) -> Any:
     """The complex conjugate."""
     x = as_tracer(x)
     return emit(ops.conj, x) if x.value.dtype.is_complex else x
@@ -576,12 +584,12 @@ conjugate = conj
 
 
 @function
-def angle(x: Any, deg: bool = False) -> Any:
+def angle(z: Any, deg: bool = False) -> Any:
     """The argument of a complex number, with `deg` in degrees; of a real one 0 or pi, no slope."""
-    x = as_tracer(x)
-    if not x.value.dtype.is_complex:
-        x = emit(ops.stop_gradient, inexact(x)[0])
-    found = arctan2(imag(x), real(x))
+    z = as_tracer(z)
+    if not z.value.dtype.is_complex:
+        z = emit(ops.stop_gradient, inexact(z)[0])
+    found = arctan2(imag(z), real(z))
     return rad2deg(found) if deg else found
 
 

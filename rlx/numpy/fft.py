@@ -19,7 +19,7 @@ from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise as e
 from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.creation import dtype_of
-from rlx.numpy.devices import placed
+from rlx.numpy.devices import require_device
 from rlx.numpy.padding import pad
 from rlx.numpy.shaping import moveaxis, roll
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
@@ -29,19 +29,25 @@ Axes = Sequence[int] | None
 
 
 @function
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def fft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The transform along one axis, cut or filled with zeros to `n` elements."""
     return _along(_complex(a), n, axis, norm, inverse=False)
 
 
 @function
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ifft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `fft`."""
     return _along(_complex(a), n, axis, norm, inverse=True)
 
 
 @function
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def rfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The transform of real numbers: the first half of the spectrum and one more."""
     x = as_tracer(a)
     if x.value.dtype.is_complex:
@@ -51,7 +57,9 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 
 
 @function
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def irfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `rfft`: `n` real numbers, by default an even count."""
     half = _complex(a)
     extent = static_shape(half)[normalize_axis(axis, half.ndim)]
@@ -61,31 +69,41 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 
 @function
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The real spectrum of a signal whose other half is the conjugate."""
     return irfft(e.conj(_complex(a)), n, axis, opposite(norm))
 
 
 @function
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `hfft`."""
     return e.conj(rfft(a, n, axis, opposite(norm)))
 
 
 @function
-def fftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+def fftn(
+    a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None, out: None = None
+) -> Any:
     """The transform along several axes, by default all."""
     return _along_several(_complex(a), s, axes, norm, inverse=False)
 
 
 @function
-def ifftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+def ifftn(
+    a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `fftn`."""
     return _along_several(_complex(a), s, axes, norm, inverse=True)
 
 
 @function
-def rfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+def rfftn(
+    a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None, out: None = None
+) -> Any:
     """The transform of real numbers along several axes; the last one is halved."""
     x = as_tracer(a)
     sizes, places = _halved(x, s, axes)
@@ -94,7 +112,9 @@ def rfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) ->
 
 
 @function
-def irfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+def irfftn(
+    a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `rfftn`."""
     x = _complex(a)
     sizes, places = _halved(x, s, axes)
@@ -104,40 +124,64 @@ def irfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -
 
 
 @function
-def fft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def fft2(
+    a: Any,
+    s: Axes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+    out: None = None,
+) -> Any:
     """`fftn` along two axes."""
     return fftn(a, s, axes, norm)
 
 
 @function
-def ifft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def ifft2(
+    a: Any,
+    s: Axes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+    out: None = None,
+) -> Any:
     """`ifftn` along two axes."""
     return ifftn(a, s, axes, norm)
 
 
 @function
-def rfft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def rfft2(
+    a: Any,
+    s: Axes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+    out: None = None,
+) -> Any:
     """`rfftn` along two axes."""
     return rfftn(a, s, axes, norm)
 
 
 @function
-def irfft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def irfft2(
+    a: Any,
+    s: Axes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+    out: None = None,
+) -> Any:
     """`irfftn` along two axes."""
     return irfftn(a, s, axes, norm)
 
 
-@placed
 @function
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
     """The frequencies of `fft`: those of the second half are negative."""
+    require_device(device)
     return convert(np.fft.fftfreq(_length(n), d), dtype_of(dtype, DType.F64))
 
 
-@placed
 @function
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
     """The frequencies of `rfft`."""
+    require_device(device)
     return convert(np.fft.rfftfreq(_length(n), d), dtype_of(dtype, DType.F64))
 
 

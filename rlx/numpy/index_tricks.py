@@ -21,11 +21,13 @@ from rlx.numpy.creation import dtype_of
 from rlx.numpy.shaping import reshape
 from rlx.runtime.arrays import frozen
 from rlx.tracing.apply import as_tracer, function
+from rlx.tracing.only import only
 from rlx.tracing.trace import arrays_of, shape_of
 
 
 @function
-def unravel_index(indices: Any, shape: Any) -> Any:
+@only(order=("C",))
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     """Flat positions in an array of `shape` as one index array per axis."""
     rest = as_tracer(indices)
     found = []
@@ -36,7 +38,8 @@ def unravel_index(indices: Any, shape: Any) -> Any:
 
 
 @function
-def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise") -> Any:
+@only(order=("C",))
+def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: str = "C") -> Any:
     """One index array per axis as flat positions; mode clip or wrap moves them inside."""
     if mode not in ("raise", "clip", "wrap"):
         raise ShapeError(f"mode is {mode!r}", remedy="use raise, clip or wrap")
@@ -60,15 +63,15 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
     return arrays_of(np.triu_indices(count_from(n, "n"), k, m))
 
 
-def tril_indices_from(x: Any, k: int = 0) -> Any:
+def tril_indices_from(arr: Any, k: int = 0) -> Any:
     """`tril_indices` for a matrix."""
-    rows, columns = _of_matrix(x)
+    rows, columns = _of_matrix(arr)
     return tril_indices(rows, k, columns)
 
 
-def triu_indices_from(x: Any, k: int = 0) -> Any:
+def triu_indices_from(arr: Any, k: int = 0) -> Any:
     """`triu_indices` for a matrix."""
-    rows, columns = _of_matrix(x)
+    rows, columns = _of_matrix(arr)
     return triu_indices(rows, k, columns)
 
 
@@ -84,9 +87,9 @@ def diag_indices(n: int, ndim: int = 2) -> Any:
     return arrays_of(np.diag_indices(count_from(n, "n"), ndim))
 
 
-def diag_indices_from(x: Any) -> Any:
+def diag_indices_from(arr: Any) -> Any:
     """`diag_indices` for an array of equal extents."""
-    shape = static_shape(x)
+    shape = static_shape(arr)
     if len(shape) < 2 or len({*shape}) > 1:
         raise ShapeError(
             f"x has shape {shape}; a diagonal has two or more axes of one extent",
@@ -104,10 +107,10 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
 
 
 @function
-def ix_(*arrays: Any) -> Any:
+def ix_(*args: Any) -> Any:
     """Index vectors, each along an axis of its own: they pick a block of rows and columns."""
-    rank = len(arrays)
+    rank = len(args)
     shapes = [[-1 if a == axis else 1 for a in range(rank)] for axis in range(rank)]
-    if any(len(shape_of(x)) != 1 for x in arrays):
+    if any(len(shape_of(x)) != 1 for x in args):
         raise ShapeError("ix_ takes vectors", remedy="flatten each with .ravel()")
-    return tuple(reshape(x, shape) for x, shape in zip(arrays, shapes, strict=True))
+    return tuple(reshape(x, shape) for x, shape in zip(args, shapes, strict=True))

@@ -242,58 +242,65 @@ def _picked_shape(plan: Plan, sizes: tuple[Extent, ...]) -> tuple[Extent, ...]:
 
 @function
 def take(
-    x: Any, indices: Any, axis: int | None = None, *, mode: str | None = None,
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = "raise",
+    *,
     fill_value: Any = None,
-) -> Any:  # fmt: skip
-    """The elements or slices of `x` at `indices` along an axis.
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+) -> Any:
+    """The elements or slices of `a` at `indices` along an axis.
 
     An index out of range is an error. Mode clip takes the first element for a negative one, as in
-    NumPy, and the last one beyond; modes wrap and fill are those of `x.at[index].get`.
+    NumPy, and the last one beyond; modes wrap and fill are those of `a.at[index].get`.
     """
-    x = as_tracer(x)
+    a = as_tracer(a)
     if axis is None:
-        x, axis = ravel(x), 0
-    position = normalize_axis(axis, x.ndim)
+        a, axis = ravel(a), 0
+    position = normalize_axis(axis, a.ndim)
     places = np.asarray(indices) if isinstance(indices, (list, tuple)) else indices
     if mode == "clip":
-        last = elementwise.subtract(extent_number(x.shape[position]), 1)
+        last = elementwise.subtract(extent_number(a.shape[position]), 1)
         places = elementwise.clip(as_index(places), 0, last)
     elif mode is not None and mode != "raise":
         index = (*(slice(None),) * position, places)
-        return x.at[index].get(mode=mode, fill_value=fill_value)
+        return a.at[index].get(mode=mode, fill_value=fill_value)
     require_integer(places)
-    checked = checked_static(places, x.shape[position], position)
-    return emit(ops.gather, x, as_index(checked), weak=x.weak, axis=position)
+    checked = checked_static(places, a.shape[position], position)
+    return emit(ops.gather, a, as_index(checked), weak=a.weak, axis=position)
 
 
 @function
 def take_along_axis(
-    x: Any, indices: Any, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
+    arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
 ) -> Any:
-    """For every position the element of `x` at the index there; modes as in `take`."""
-    x = as_tracer(x)
+    """For every position the element of `arr` at the index there; modes as in `take`."""
+    arr = as_tracer(arr)
     if axis is None:
-        return take(x, indices, mode=mode, fill_value=fill_value)
-    position = normalize_axis(axis, x.ndim)
+        return take(arr, indices, mode=mode, fill_value=fill_value)
+    position = normalize_axis(axis, arr.ndim)
     shape = shape_of(indices)
-    if len(shape) != x.ndim:
+    if len(shape) != arr.ndim:
         raise ShapeError(
-            f"indices have rank {len(shape)}; x has rank {x.ndim}, they must agree",
+            f"indices have rank {len(shape)}; x has rank {arr.ndim}, they must agree",
             remedy="expand the indices to the rank of x, or use rlx.numpy.take",
         )
     index: list[Any] = []
-    for a in range(x.ndim):
+    for a in range(arr.ndim):
         if a == position:
             index.append(indices)
-        elif x.shape[a] == 1:
-            index.append(np.zeros((1,) * x.ndim, np.int64))
+        elif arr.shape[a] == 1:
+            index.append(np.zeros((1,) * arr.ndim, np.int64))
         else:
-            aligned = [1] * x.ndim
-            aligned[a] = x.shape[a]
-            index.append(np.arange(x.shape[a]).reshape(aligned))
+            aligned = [1] * arr.ndim
+            aligned[a] = arr.shape[a]
+            index.append(np.arange(arr.shape[a]).reshape(aligned))
     if mode is None or mode == "raise":
-        return getitem(x, tuple(index))
-    return x.at[tuple(index)].get(mode=mode, fill_value=fill_value)
+        return getitem(arr, tuple(index))
+    return arr.at[tuple(index)].get(mode=mode, fill_value=fill_value)
 
 
 @function

@@ -59,7 +59,7 @@ def diagonal(x: Any, *, offset: int = 0) -> Any:
 
 
 @function
-def multi_dot(arrays: Any) -> Any:
+def multi_dot(arrays: Any, *, precision: Any = None) -> Any:
     """The product of several matrices, in the order that takes the fewest multiplications."""
     parts = list(inexact(*arrays))
     first, last = parts[0].ndim == 1, parts[-1].ndim == 1
@@ -121,7 +121,7 @@ def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 @function
-def norm(x: Any, ord: Any = None, axis: Any = None, *, keepdims: bool = False) -> Any:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Norm of vectors (one axis) or matrices (two axes); by default the root of all squares."""
     (x,) = inexact(x)
     if axis is None and ord is None:
@@ -129,7 +129,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, *, keepdims: bool = False) -
         return reshape(root, (1,) * x.ndim) if keepdims else root
     axes = axes_of(axis, x.ndim)
     if len(axes) == 1:
-        return vector_norm(x, ord, axis=axes, keepdims=keepdims)
+        return vector_norm(x, ord=ord, axis=axes, keepdims=keepdims)
     if len(axes) == 2:
         return _matrix_norm(x, ord, axes, keepdims=keepdims)
     raise ShapeError(
@@ -139,7 +139,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, *, keepdims: bool = False) -
 
 
 @function
-def vector_norm(x: Any, ord: Any = None, *, axis: Any = None, keepdims: bool = False) -> Any:
+def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """`sum(abs(x) ** ord) ** (1 / ord)`, and its limits for 0 and the infinities."""
     (x,) = inexact(x)
     if ord in (None, 2):
@@ -158,7 +158,7 @@ def vector_norm(x: Any, ord: Any = None, *, axis: Any = None, keepdims: bool = F
 
 
 @function
-def matrix_norm(x: Any, ord: Any = "fro", *, keepdims: bool = False) -> Any:
+def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """The norm of each matrix of a stack."""
     (x,) = inexact(x)
     return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims=keepdims)

@@ -28,16 +28,21 @@ from rlx.numpy.sorting import argsort
 from rlx.numpy.systems import cholesky, lu_with_order, solve_triangular
 from rlx.tracing.apply import as_tracer, function, inexact, promoted
 from rlx.tracing.loops import scan_rows
+from rlx.tracing.only import only
 
 
 @function
-def cho_factor(a: Any, lower: bool = False) -> Any:
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
     """The Cholesky factor and whether it is the lower one, for `cho_solve`."""
     return cholesky(a, upper=not lower), lower
 
 
 @function
-def cho_solve(c_and_lower: Any, b: Any) -> Any:
+def cho_solve(
+    c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
     """Solve with a matrix whose Cholesky factor is known."""
     factor, lower = c_and_lower
     half = solve_triangular(factor, b, trans=0 if lower else 2, lower=lower)
@@ -45,7 +50,9 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
 
 
 @function
-def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
+def lu_solve(
+    lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
     """Solve with a matrix whose LU factors are known, transposed for 1, and conjugated for 2.
 
     `b` has an axis less than a stack of matrices where it is one vector for each.
@@ -82,7 +89,14 @@ def permutation_of(pivots: Any, size: int | None = None) -> Any:
 
 
 @function
-def lu(a: Any, permute_l: bool = False) -> Any:
+@only(p_indices=(False,))
+def lu(
+    a: Any,
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> Any:
     """The permutation, the lower and the upper factor of matrices."""
     (a,) = inexact(a)
     factors, _, order = lu_with_order(a)
@@ -96,9 +110,9 @@ def lu(a: Any, permute_l: bool = False) -> Any:
 
 
 @function
-def block_diag(*arrays: Any) -> Any:
+def block_diag(*arrs: Any) -> Any:
     """A matrix with the given ones along its diagonal."""
-    parts = [atleast_2d(part) for part in promoted(arrays)]
+    parts = [atleast_2d(part) for part in promoted(arrs)]
     width = int(np.sum([part.shape[1] for part in parts]))
     rows, before = [], 0
     for part in parts:

@@ -63,22 +63,22 @@ _DOUBLE = _Approximant(_weights(13), 5.371920351148152, 53, 57)
 
 
 @function
-def expm(a: Any, *, max_squarings: int | None = None) -> Any:
+def expm(A: Any, *, max_squarings: int | None = None) -> Any:
     """The exponential of square matrices (..., n, n), as accurate as `scipy.linalg.expm`'s.
 
     As many squarings are done as the matrix needs. If `max_squarings` is given, a matrix that
     needs more of them gives NaN, as in JAX, where the default is 16.
     """
-    (a,) = inexact(a)
-    if 0 in static_shape(a):
-        return a
-    dtype = a.value.dtype
+    (A,) = inexact(A)
+    if 0 in static_shape(A):
+        return A
+    dtype = A.value.dtype
     if dtype.is_float and dtype.size < 4:
-        wide = expm(convert(a, DType.F32), max_squarings=max_squarings)
+        wide = expm(convert(A, DType.F32), max_squarings=max_squarings)
         return convert(wide, dtype)
     approximant = _DOUBLE if dtype.part.size == 8 else _SINGLE
-    power = _squarings(emit(ops.stop_gradient, a), approximant)
-    found = _squared(a, power, approximant)
+    power = _squarings(emit(ops.stop_gradient, A), approximant)
+    found = _squared(A, power, approximant)
     if max_squarings is None:
         return found
     return e.where(e.less_equal(power, float(max_squarings)), found, np.nan)

@@ -20,7 +20,7 @@ _WORDS = {2: DType.I16, 4: DType.I32, 8: DType.I64}
 
 
 @function
-def nextafter(x: Any, y: Any) -> Any:
+def nextafter(x: Any, y: Any, /) -> Any:
     """The float next to `x` on the way to `y`."""
     x, y = inexact(x, y)
     dtype = x.value.dtype
@@ -35,7 +35,7 @@ def nextafter(x: Any, y: Any) -> Any:
 
 
 @function
-def spacing(x: Any) -> Any:
+def spacing(x: Any, /) -> Any:
     """The distance to the next float away from zero, with the sign of `x`."""
     x = emit(ops.stop_gradient, inexact(x)[0])  # a step function of x
     away = nextafter(x, e.where(e.less(x, 0), -np.inf, np.inf).astype(x.dtype))

@@ -37,7 +37,7 @@ _MODES = ("constant", "empty", "linear_ramp", *_PLACED, *_MIRRORED, *_FOLDS)
 
 
 @function
-def pad(x: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """Add elements around each axis; modes are NumPy's, each with its keyword.
 
     `constant` (`constant_values=`), `linear_ramp` down to `end_values=`, `maximum`, `mean`,
@@ -46,17 +46,17 @@ def pad(x: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     its two widths, its axis and the other keywords, which returns the vector as it shall be.
     Widths and values are one, or one for each side, or for each side of each axis.
     """
-    x = as_tracer(x)
-    widths = _widths(pad_width, x.ndim)
+    array = as_tracer(array)
+    widths = _widths(pad_width, array.ndim)
     if callable(mode):
-        return _by_function(x, widths, mode, kwargs)
+        return _by_function(array, widths, mode, kwargs)
     _require_known(mode, kwargs)
     if mode in ("constant", "empty"):
-        return _constant(x, widths, kwargs.get("constant_values", 0))
+        return _constant(array, widths, kwargs.get("constant_values", 0))
     for axis, (before, after) in enumerate(widths.tolist()):
         if before or after:
-            x = _around(x, axis, (before, after), mode, kwargs)
-    return x
+            array = _around(array, axis, (before, after), mode, kwargs)
+    return array
 
 
 def _widths(given: Any, rank: int) -> Any:

@@ -21,7 +21,7 @@ from rlx.tracing.apply import as_tracer, emit, function, inexact, promoted
 
 
 @function
-def polyval(p: Any, x: Any) -> Any:
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """The polynomial at `x`, by Horner's rule."""
     p, x = promoted([p, x])
     found = zeros_like(x)
@@ -31,23 +31,23 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 @function
-def polyadd(a: Any, b: Any) -> Any:
+def polyadd(a1: Any, a2: Any) -> Any:
     """The sum of two polynomials."""
-    a, b = (atleast_1d(each) for each in promoted([a, b]))
-    count = np.maximum(a.shape[0], b.shape[0]).item()
-    return elementwise.add(_extended(a, count), _extended(b, count))
+    a1, a2 = (atleast_1d(each) for each in promoted([a1, a2]))
+    count = np.maximum(a1.shape[0], a2.shape[0]).item()
+    return elementwise.add(_extended(a1, count), _extended(a2, count))
 
 
 @function
-def polysub(a: Any, b: Any) -> Any:
+def polysub(a1: Any, a2: Any) -> Any:
     """The difference of two polynomials."""
-    return polyadd(a, elementwise.negative(b))
+    return polyadd(a1, elementwise.negative(a2))
 
 
 @function
-def polymul(a: Any, b: Any) -> Any:
+def polymul(a1: Any, a2: Any) -> Any:
     """The product of two polynomials."""
-    return convolve(atleast_1d(a), atleast_1d(b))
+    return convolve(atleast_1d(a1), atleast_1d(a2))
 
 
 @function
@@ -61,9 +61,10 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 @function
-def polyint(p: Any, m: int = 1, k: Any = 0) -> Any:
-    """The integral of order `m`, with constants `k`."""
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """The integral of order `m`, with constants `k`, by default 0."""
     (p,) = inexact(p)
+    k = 0 if k is None else k
     constants = np.broadcast_to(np.atleast_1d(k), (m,)) if isinstance(k, (int, float, list)) else k
     for order in range(count_from(m, "m")):
         p = elementwise.divide(p, np.arange(p.shape[0], 0, -1))
@@ -72,10 +73,10 @@ def polyint(p: Any, m: int = 1, k: Any = 0) -> Any:
 
 
 @function
-def vander(x: Any, n: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """The powers of each element in a row, the highest first unless `increasing`."""
     x = as_tracer(x)
-    count = x.shape[0] if n is None else count_from(n, "N")
+    count = x.shape[0] if N is None else count_from(N, "N")
     powers: list[Any] = []
     for _ in range(count):
         ones = emit(ops.expand, as_tracer(np.ones((), x.dtype)), shape=x.shape)
@@ -84,13 +85,13 @@ def vander(x: Any, n: int | None = None, increasing: bool = False) -> Any:
 
 
 @function
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None) -> Any:
     """The convolution of two vectors: full, same (as long as the longer) or valid (inner) part."""
     return _slid(a, v, mode, turns=True)
 
 
 @function
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None) -> Any:
     """The products of one vector with another, conjugated, at each shift."""
     return _slid(a, elementwise.conj(v), mode, turns=False)
 
@@ -159,9 +160,14 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
 
 @function
 def polyfit(
-    x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None,
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: Any = None,
+    full: bool = False,
+    w: Any = None,
     cov: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """The polynomial of degree `deg` of the least sum of squares; columns of `y` are apart."""
     if full or cov:
         raise ShapeError("polyfit gives the coefficients only", remedy="leave full and cov out")

@@ -23,7 +23,7 @@ def preferred(dtype: Any, *arrays: Any) -> tuple[Any, ...]:
 
 
 @function
-def matmul(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
+def matmul(x: Any, y: Any, /, *, preferred_element_type: Any = None, precision: Any = None) -> Any:
     """`x @ y`: a vector counts as one row on the left, one column on the right.
 
     Like other products, it is computed and given in `preferred_element_type`, if one is named.
@@ -46,40 +46,50 @@ def matmul(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
 
 
 @function
-def dot(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
-    """Sum over the last axis of `x` and the second last (or only) one of `y`."""
-    x, y = preferred(preferred_element_type, x, y)
-    if not shape_of(x) or not shape_of(y):
-        return elementwise.multiply(x, y)
-    if len(shape_of(x)) <= 2 and len(shape_of(y)) <= 2:
-        return matmul(x, y)
-    return tensordot(x, y, ([-1], [-2 if len(shape_of(y)) > 1 else -1]))
+def dot(
+    a: Any, b: Any, out: None = None, *, preferred_element_type: Any = None, precision: Any = None
+) -> Any:
+    """Sum over the last axis of `a` and the second last (or only) one of `b`."""
+    a, b = preferred(preferred_element_type, a, b)
+    if not shape_of(a) or not shape_of(b):
+        return elementwise.multiply(a, b)
+    if len(shape_of(a)) <= 2 and len(shape_of(b)) <= 2:
+        return matmul(a, b)
+    return tensordot(a, b, ([-1], [-2 if len(shape_of(b)) > 1 else -1]))
 
 
 @function
-def vdot(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
-    """Sum of products of all elements, `x` conjugated."""
-    x, y = preferred(preferred_element_type, x, y)
-    return matmul(ravel(elementwise.conj(x)), ravel(y))
+def vdot(a: Any, b: Any, *, preferred_element_type: Any = None, precision: Any = None) -> Any:
+    """Sum of products of all elements, `a` conjugated."""
+    a, b = preferred(preferred_element_type, a, b)
+    return matmul(ravel(elementwise.conj(a)), ravel(b))
 
 
 @function
-def inner(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
+def inner(a: Any, b: Any, *, preferred_element_type: Any = None, precision: Any = None) -> Any:
     """Sum over the last axes."""
-    x, y = preferred(preferred_element_type, x, y)
-    if not shape_of(x) or not shape_of(y):
-        return elementwise.multiply(x, y)
-    return tensordot(x, y, ([-1], [-1]))
+    a, b = preferred(preferred_element_type, a, b)
+    if not shape_of(a) or not shape_of(b):
+        return elementwise.multiply(a, b)
+    return tensordot(a, b, ([-1], [-1]))
 
 
 @function
-def outer(x: Any, y: Any) -> Any:
-    """All products of an element of `x` and one of `y`."""
-    return elementwise.multiply(reshape(x, (-1, 1)), ravel(y))
+def outer(a: Any, b: Any, out: None = None) -> Any:
+    """All products of an element of `a` and one of `b`."""
+    return elementwise.multiply(reshape(a, (-1, 1)), ravel(b))
 
 
 @function
-def vecdot(x1: Any, x2: Any, *, axis: int = -1, preferred_element_type: Any = None) -> Any:
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    preferred_element_type: Any = None,
+    precision: Any = None,
+) -> Any:
     """Sum of products along one axis, `x1` conjugated."""
     x, y = operands("vecdot", *preferred(preferred_element_type, x1, x2))
     products = elementwise.multiply(moveaxis(elementwise.conj(x), axis, -1), moveaxis(y, axis, -1))
@@ -87,38 +97,38 @@ def vecdot(x1: Any, x2: Any, *, axis: int = -1, preferred_element_type: Any = No
 
 
 @function
-def kron(x: Any, y: Any) -> Any:
-    """Every element of `x` times the whole of `y`."""
-    x, y = promoted([x, y])
-    rank = max(x.ndim, y.ndim)
-    x, y = (reshape(each, (1,) * (rank - each.ndim) + each.shape) for each in (x, y))
+def kron(a: Any, b: Any) -> Any:
+    """Every element of `a` times the whole of `b`."""
+    a, b = promoted([a, b])
+    rank = max(a.ndim, b.ndim)
+    a, b = (reshape(each, (1,) * (rank - each.ndim) + each.shape) for each in (a, b))
     blocks = elementwise.multiply(
-        expand_dims(x, tuple(range(1, 2 * rank, 2))), expand_dims(y, tuple(range(0, 2 * rank, 2)))
+        expand_dims(a, tuple(range(1, 2 * rank, 2))), expand_dims(b, tuple(range(0, 2 * rank, 2)))
     )
-    return reshape(blocks, tuple(a * b for a, b in zip(x.shape, y.shape, strict=True)))
+    return reshape(blocks, tuple(m * n for m, n in zip(a.shape, b.shape, strict=True)))
 
 
 @function
 def cross(
-    x: Any, y: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
     """Cross product of vectors with three elements; of two, counted as ones in a plane."""
-    x, y = promoted([x, y])
+    a, b = promoted([a, b])
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
-    extents = x.shape[-1], y.shape[-1]
+    a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
+    extents = a.shape[-1], b.shape[-1]
     if not {*extents} <= {2, 3}:
         raise ShapeError(
             f"extents {extents[0]} and {extents[1]} of the crossed axes must be 2 or 3",
             remedy="give vectors of 3 elements along that axis",
         )
     if extents == (2, 2):
-        first = elementwise.multiply(x[..., 0], y[..., 1])
-        return elementwise.subtract(first, elementwise.multiply(x[..., 1], y[..., 0]))
-    x, y = (_in_space(each) for each in (x, y))
-    first = elementwise.multiply(x, roll(y, -1, -1))
-    second = elementwise.multiply(roll(x, -1, -1), y)
+        first = elementwise.multiply(a[..., 0], b[..., 1])
+        return elementwise.subtract(first, elementwise.multiply(a[..., 1], b[..., 0]))
+    a, b = (_in_space(each) for each in (a, b))
+    first = elementwise.multiply(a, roll(b, -1, -1))
+    second = elementwise.multiply(roll(a, -1, -1), b)
     return moveaxis(roll(elementwise.subtract(first, second), -1, -1), -1, axisc)
 
 
@@ -129,16 +139,18 @@ def _in_space(x: Any) -> Any:
 
 
 @function
-def tensordot(x: Any, y: Any, axes: Any = 2, *, preferred_element_type: Any = None) -> Any:
-    """Sum products over pairs of axes: the last of `x` and first of `y`, or as listed."""
-    x, y = preferred(preferred_element_type, x, y)
-    x, y = operands("tensordot", x, y)
+def tensordot(
+    a: Any, b: Any, axes: Any = 2, *, preferred_element_type: Any = None, precision: Any = None
+) -> Any:
+    """Sum products over pairs of axes: the last of `a` and first of `b`, or as listed."""
+    a, b = preferred(preferred_element_type, a, b)
+    a, b = operands("tensordot", a, b)
     if isinstance(axes, (int, np.integer)):
-        left = tuple(range(x.ndim - axes, x.ndim))
+        left = tuple(range(a.ndim - axes, a.ndim))
         right = tuple(range(axes))
     else:
-        left, right = axes_of(axes[0], x.ndim), axes_of(axes[1], y.ndim)
-    return contract(x, y, left, right)
+        left, right = axes_of(axes[0], a.ndim), axes_of(axes[1], b.ndim)
+    return contract(a, b, left, right)
 
 
 def contract(
@@ -167,12 +179,12 @@ def operands(name: str, x: Any, y: Any) -> Any:
 
 
 @function
-def matvec(x1: Any, x2: Any) -> Any:
+def matvec(x1: Any, x2: Any, /) -> Any:
     """Matrices times vectors, the last axis of each; leading axes broadcast."""
     return vecdot(elementwise.conj(x1), expand_dims(x2, -2))
 
 
 @function
-def vecmat(x1: Any, x2: Any) -> Any:
+def vecmat(x1: Any, x2: Any, /) -> Any:
     """Vectors, conjugated, times matrices; leading axes broadcast."""
     return vecdot(expand_dims(x1, -2), moveaxis(as_tracer(x2), -1, -2))

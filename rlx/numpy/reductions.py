@@ -24,19 +24,20 @@ from rlx.tracing.widths import wide_types
 
 @function
 def sum(
-    x: Any,
+    a: Any,
     axis: Any = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
+    *,
     promote_integers: bool = True,
 ) -> Any:
     """Sum; bools and small integers add up in i64, unless `promote_integers` is False."""
-    x = _widened(x, dtype, promote_integers)
-    kept = x if where is None else elementwise.where(where, x, 0)
-    is_bool = x.value.dtype is DType.BOOL  # which the caller asks for
+    a = _widened(a, dtype, promote_integers)
+    kept = a if where is None else elementwise.where(where, a, 0)
+    is_bool = a.value.dtype is DType.BOOL  # which the caller asks for
     found = _fold(ops.reduce_max if is_bool else ops.reduce_sum, kept, axis, keepdims)
     if initial is not None:
         found = elementwise.add(found, _initial_of(found, initial))
@@ -45,19 +46,20 @@ def sum(
 
 @function
 def prod(
-    x: Any,
+    a: Any,
     axis: Any = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
+    *,
     promote_integers: bool = True,
 ) -> Any:
     """Product; bools and small integers multiply in i64, unless `promote_integers` is False."""
-    x = _widened(x, dtype, promote_integers)
-    kept = x if where is None else elementwise.where(where, x, 1)
-    is_bool = x.value.dtype is DType.BOOL  # which the caller asks for
+    a = _widened(a, dtype, promote_integers)
+    kept = a if where is None else elementwise.where(where, a, 1)
+    is_bool = a.value.dtype is DType.BOOL  # which the caller asks for
     found = _fold(ops.reduce_min if is_bool else ops.reduce_prod, kept, axis, keepdims)
     if initial is not None:
         found = elementwise.multiply(found, _initial_of(found, initial))
@@ -78,44 +80,46 @@ def of_integers(
 
 @function
 def mean(
-    x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
 ) -> Any:
     """Arithmetic mean; of integers it is computed in f64."""
-    if dtype is None and element_type(x).dtype.is_int:
-        return of_integers(mean, x, axis, keepdims=keepdims, where=where)
-    (x,) = inexact(x) if dtype is None else [convert(x, dtype_of(dtype, DType.F64))]
-    is_int = x.value.dtype.is_int
+    if dtype is None and element_type(a).dtype.is_int:
+        return of_integers(mean, a, axis, keepdims=keepdims, where=where)
+    (a,) = inexact(a) if dtype is None else [convert(a, dtype_of(dtype, DType.F64))]
+    is_int = a.value.dtype.is_int
     if where is None and not is_int:
-        return _fold(ops.reduce_mean, x, axis, keepdims)
+        return _fold(ops.reduce_mean, a, axis, keepdims)
     chosen = True if where is None else where
-    total = sum(x, axis, keepdims=keepdims, where=where)
-    count = sum(elementwise.where(chosen, ones_like(x), 0), axis, keepdims=keepdims)
+    total = sum(a, axis, keepdims=keepdims, where=where)
+    count = sum(elementwise.where(chosen, ones_like(a), 0), axis, keepdims=keepdims)
     if is_int:  # where the caller asks for integers, it is cut off
-        return convert(emit(ops.div, total, count), x.value.dtype)
+        return convert(emit(ops.div, total, count), a.value.dtype)
     return elementwise.divide(total, count)
 
 
 @function
 def average(
-    x: Any,
-    axis: Any = None,
-    weights: Any = None,
-    returned: bool = False,
-    keepdims: bool = False,
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
     """Weighted mean; with `returned` also the sum of the weights."""
     if weights is None and not returned:
-        return mean(x, axis, keepdims=keepdims)
-    (x,) = inexact(x)
+        return mean(a, axis, keepdims=keepdims)
+    (a,) = inexact(a)
     if weights is None:
-        found = mean(x, axis, keepdims=keepdims)
-        ones = ones_like(x)
+        found = mean(a, axis, keepdims=keepdims)
+        ones = ones_like(a)
         return (found, sum(ones, axis, keepdims=keepdims)) if returned else found
-    x, weights = inexact(x, weights)
-    if weights.shape != x.shape:
-        weights = _aligned(weights, x, axis)
-    total = sum(elementwise.multiply(x, weights), axis, keepdims=keepdims)
-    weight = sum(elementwise.multiply(weights, ones_like(x)), axis, keepdims=keepdims)
+    a, weights = inexact(a, weights)
+    if weights.shape != a.shape:
+        weights = _aligned(weights, a, axis)
+    total = sum(elementwise.multiply(a, weights), axis, keepdims=keepdims)
+    weight = sum(elementwise.multiply(weights, ones_like(a)), axis, keepdims=keepdims)
     found = elementwise.divide(total, weight)
     return (found, weight) if returned else found
 
@@ -135,25 +139,35 @@ def _aligned(weights: Any, x: Any, axis: Any) -> Any:
 
 @function
 def max(
-    x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
 ) -> Any:
     """Largest element; NaN if there is one. `where` needs `initial`, which takes part."""
-    initial = None if initial is None else _initial_of(x, initial)
+    initial = None if initial is None else _initial_of(a, initial)
     if where is not None:
-        x = _with_initial(x, initial, where)
-    found = _extremum(ops.reduce_max, x, axis, keepdims, initial)
+        a = _with_initial(a, initial, where)
+    found = _extremum(ops.reduce_max, a, axis, keepdims, initial)
     return found if initial is None else elementwise.maximum(found, initial)
 
 
 @function
 def min(
-    x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
 ) -> Any:
     """Smallest element; NaN if there is one. `where` needs `initial`, which takes part."""
-    initial = None if initial is None else _initial_of(x, initial)
+    initial = None if initial is None else _initial_of(a, initial)
     if where is not None:
-        x = _with_initial(x, initial, where)
-    found = _extremum(ops.reduce_min, x, axis, keepdims, initial)
+        a = _with_initial(a, initial, where)
+    found = _extremum(ops.reduce_min, a, axis, keepdims, initial)
     return found if initial is None else elementwise.minimum(found, initial)
 
 
@@ -161,72 +175,90 @@ amax, amin = max, min
 
 
 @function
-def ptp(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
     """Largest less smallest."""
-    return elementwise.subtract(max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
+    return elementwise.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
 @function
-def any(x: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
+def any(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
     """True where one element is nonzero."""
-    chosen = convert(x, DType.BOOL)
+    chosen = convert(a, DType.BOOL)
     if where is not None:
         chosen = elementwise.where(where, chosen, False)
     return _fold(ops.reduce_max, chosen, axis, keepdims)
 
 
 @function
-def all(x: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
+def all(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
     """True where every element is nonzero."""
-    chosen = convert(x, DType.BOOL)
+    chosen = convert(a, DType.BOOL)
     if where is not None:
         chosen = elementwise.where(where, chosen, True)
     return _fold(ops.reduce_min, chosen, axis, keepdims)
 
 
 @function
-def count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return sum(convert(x, DType.BOOL), axis, keepdims=keepdims)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return sum(convert(a, DType.BOOL), axis, keepdims=keepdims)
 
 
 @function
-def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+def argmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
     """Index of the first largest element; NaN counts as largest."""
-    return _search(ops.argmax, x, axis, keepdims)
+    return _search(ops.argmax, a, axis, keepdims)
 
 
 @function
-def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
     """Index of the first smallest element; NaN counts as smallest."""
-    return _search(ops.argmin, x, axis, keepdims)
+    return _search(ops.argmin, a, axis, keepdims)
 
 
 @function
-def nansum(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
-           initial: Any = None, where: Any = None) -> Any:  # fmt: skip
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """Sum of what is no NaN."""
-    kept = elementwise.where(elementwise.isnan(x), 0, x)
+    kept = elementwise.where(elementwise.isnan(a), 0, a)
     return sum(kept, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @function
-def nanprod(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
-            initial: Any = None, where: Any = None) -> Any:  # fmt: skip
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """Product of what is no NaN."""
-    kept = elementwise.where(elementwise.isnan(x), 1, x)
+    kept = elementwise.where(elementwise.isnan(a), 1, a)
     return prod(kept, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @function
-def nanargmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+def nanargmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
     """Index of the first largest element that is no NaN; -1 where there is none."""
-    return _nan_search(ops.argmax, -np.inf, x, axis, keepdims)
+    return _nan_search(ops.argmax, -np.inf, a, axis, keepdims)
 
 
 @function
-def nanargmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+def nanargmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
     """Index of the first smallest element that is no NaN; -1 where there is none."""
-    return _nan_search(ops.argmin, np.inf, x, axis, keepdims)
+    return _nan_search(ops.argmin, np.inf, a, axis, keepdims)
 
 
 def _nan_search(definition: OpDef, worst: float, x: Any, axis: Any, keepdims: bool) -> Any:
@@ -237,10 +269,17 @@ def _nan_search(definition: OpDef, worst: float, x: Any, axis: Any, keepdims: bo
 
 
 @function
-def nanmean(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
-            where: Any = None) -> Any:  # fmt: skip
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
     """Mean of what is no NaN."""
-    return mean(x, axis, dtype, keepdims=keepdims, where=present(x, where))
+    return mean(a, axis, dtype, keepdims=keepdims, where=present(a, where))
 
 
 def present(x: Any, where: Any) -> Any:
@@ -250,21 +289,33 @@ def present(x: Any, where: Any) -> Any:
 
 
 @function
-def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None,
-           where: Any = None) -> Any:  # fmt: skip
+def nanmax(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """Largest element that is no NaN; NaN if there is none. `where` needs `initial`."""
     if initial is None and where is None:
-        return _nan_extremum(max, -np.inf, x, axis, keepdims)
-    return max(x, axis, keepdims=keepdims, initial=initial, where=present(x, where))
+        return _nan_extremum(max, -np.inf, a, axis, keepdims)
+    return max(a, axis, keepdims=keepdims, initial=initial, where=present(a, where))
 
 
 @function
-def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None,
-           where: Any = None) -> Any:  # fmt: skip
+def nanmin(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """Smallest element that is no NaN; NaN if there is none. `where` needs `initial`."""
     if initial is None and where is None:
-        return _nan_extremum(min, np.inf, x, axis, keepdims)
-    return min(x, axis, keepdims=keepdims, initial=initial, where=present(x, where))
+        return _nan_extremum(min, np.inf, a, axis, keepdims)
+    return min(a, axis, keepdims=keepdims, initial=initial, where=present(a, where))
 
 
 def _nan_extremum(fold: Any, worst: float, x: Any, axis: Any, keepdims: bool) -> Any:

@@ -20,44 +20,44 @@ from rlx.tracing.apply import as_tracer, function
 
 
 @function
-def tile(x: Any, reps: Any) -> Any:
+def tile(A: Any, reps: Any) -> Any:
     """Repeat the whole array along each axis."""
-    x = as_tracer(x)
+    A = as_tracer(A)
     counts = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)
     counts = tuple(count_from(count, "a number of repeats") for count in counts)
-    rank = max(len(counts), x.ndim)
+    rank = max(len(counts), A.ndim)
     counts = (1,) * (rank - len(counts)) + counts
-    shape = (1,) * (rank - x.ndim) + x.shape
+    shape = (1,) * (rank - A.ndim) + A.shape
     paired = [e for count, extent in zip(counts, shape, strict=True) for e in (1, extent)]
     spread = [e for count, extent in zip(counts, shape, strict=True) for e in (count, extent)]
     grown = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
-    return reshape(broadcast_to(reshape(x, paired), spread), grown)
+    return reshape(broadcast_to(reshape(A, paired), spread), grown)
 
 
 @lists("repeats")
 @function
 def repeat(
-    x: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Any:
     """Repeat each element along an axis.
 
     The counts are known when tracing, or there are `total_repeat_length` elements: those that
     are too many are left out, and the last is repeated for those that lack.
     """
-    x = as_tracer(x)
+    a = as_tracer(a)
     if axis is None:
-        x, axis = ravel(x), 0
+        a, axis = ravel(a), 0
     if total_repeat_length is not None:
-        extent = static_shape(x)[normalize_axis(axis, x.ndim)]
+        extent = static_shape(a)[normalize_axis(axis, a.ndim)]
         counts = np.asarray(repeats) if isinstance(repeats, Sequence) else repeats
         ends = cumsum(broadcast_to(counts, (extent,)))
         places = searchsorted(ends, arange(total_repeat_length), side="right")
-        return take(x, elementwise.minimum(places, extent - 1), axis)
-    extent = static_shape(x)[normalize_axis(axis, x.ndim)]
+        return take(a, elementwise.minimum(places, extent - 1), axis)
+    extent = static_shape(a)[normalize_axis(axis, a.ndim)]
     each = [count_from(count, "a number of repeats") for count in np.atleast_1d(repeats)]
     if len(each) not in (1, extent):
         raise ShapeError(
             f"{len(each)} numbers of repeats for an axis of extent {extent}",
             remedy="give one number for all elements, or one for each",
         )
-    return take(x, np.repeat(np.arange(extent), each), axis)
+    return take(a, np.repeat(np.arange(extent), each), axis)

@@ -19,28 +19,52 @@ from rlx.tracing.trace import TracedArray
 
 
 def segment_sum(
-    data: Any, segment_ids: Any, num_segments: int | None = None, *, mode: str | None = None
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    *,
+    mode: str | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
 ) -> Any:
     """The sum of the rows of each segment. An id outside is an error; mode="drop" leaves it out."""
     return _folded(ops.scatter_add, data, segment_ids, _count(segment_ids, num_segments), mode)
 
 
 def segment_prod(
-    data: Any, segment_ids: Any, num_segments: int | None = None, *, mode: str | None = None
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    *,
+    mode: str | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
 ) -> Any:
     """The product of the rows of each segment."""
     return _folded(ops.scatter_mul, data, segment_ids, _count(segment_ids, num_segments), mode)
 
 
 def segment_max(
-    data: Any, segment_ids: Any, num_segments: int | None = None, *, mode: str | None = None
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    *,
+    mode: str | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
 ) -> Any:
     """The largest of the rows of each segment; of none, the least value of the type."""
     return _folded(ops.scatter_max, data, segment_ids, _count(segment_ids, num_segments), mode)
 
 
 def segment_min(
-    data: Any, segment_ids: Any, num_segments: int | None = None, *, mode: str | None = None
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    *,
+    mode: str | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
 ) -> Any:
     """The smallest of the rows of each segment; of none, the greatest value of the type."""
     return _folded(ops.scatter_min, data, segment_ids, _count(segment_ids, num_segments), mode)

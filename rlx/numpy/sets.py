@@ -29,6 +29,7 @@ from rlx.numpy.sorting import argsort, searchsorted, sort
 from rlx.runtime.arrays import plain
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, promoted, wrap
 from rlx.tracing.errors import ConcretizationError
+from rlx.tracing.only import only, parameters, without_out
 from rlx.tracing.trace import TracedArray, arrays_of, current_trace, shape_of
 
 
@@ -62,10 +63,13 @@ def _counted(
 
     def decorate(sized: Callable[..., Any]) -> Callable[..., Any]:
         traced, name = function(sized), sized.__name__
+        first = parameters(sized)[0]
 
         @functools.wraps(sized)
         def call(*args: Any, size: int | None = None, fill_value: Any = None, **how: Any) -> Any:
-            if len(shape_of(args[0])) < least_rank:
+            given = (*args, *how.values())
+            operand = args[0] if args else how.get(first)
+            if operand is not None and len(shape_of(operand)) < least_rank:
                 raise ShapeError(
                     f"{name}: a number has no axes; arrays of one or more have places",
                     source=calling_source(),
@@ -73,15 +77,15 @@ def _counted(
                 )
             if size is not None:
                 return traced(*args, size=size, fill_value=fill_value, **how)
-            if current_trace() is not None or any(isinstance(x, TracedArray) for x in args):
+            if current_trace() is not None or any(isinstance(x, TracedArray) for x in given):
                 raise ConcretizationError(
                     f"{name} gives a number of elements that is not known while tracing",
                     source=calling_source(),
                     remedy=f"pass how many to give, as in {name}(x, size=8)",
                 )
-            return arrays_of(numpys(*plain(args), **how))
+            return arrays_of(numpys(*plain(args), **plain(how)))
 
-        return call
+        return without_out(call)
 
     return decorate
 
@@ -109,12 +113,12 @@ def _iota(count: Any) -> Any:
 
 
 @_counted(np.nonzero, least_rank=1)
-def nonzero(x: Any, *, size: int, fill_value: Any = None) -> Any:
+def nonzero(a: Any, *, size: int, fill_value: Any = None) -> Any:
     """The indices of the nonzero elements, an array for each axis."""
-    x = as_tracer(x)
-    places, exist = _places(ravel(elementwise.astype(x, bool)), size)
-    fills = fill_value if isinstance(fill_value, tuple) else (_or_zero(fill_value),) * x.ndim
-    pairs = zip(unravel_index(places, static_shape(x)), fills, strict=True)
+    a = as_tracer(a)
+    places, exist = _places(ravel(elementwise.astype(a, bool)), size)
+    fills = fill_value if isinstance(fill_value, tuple) else (_or_zero(fill_value),) * a.ndim
+    pairs = zip(unravel_index(places, static_shape(a)), fills, strict=True)
     return tuple(elementwise.where(exist, index, fill) for index, fill in pairs)
 
 
@@ -134,35 +138,41 @@ def where(
 
 
 @_counted(np.flatnonzero)
-def flatnonzero(x: Any, *, size: int, fill_value: Any = None) -> Any:
+def flatnonzero(a: Any, *, size: int, fill_value: Any = None) -> Any:
     """The indices of the nonzero elements of the flattened array."""
-    places, exist = _places(elementwise.astype(ravel(x), bool), size)
+    places, exist = _places(elementwise.astype(ravel(a), bool), size)
     return elementwise.where(exist, places, _or_zero(fill_value))
 
 
 @_counted(np.argwhere)
-def argwhere(x: Any, *, size: int, fill_value: Any = None) -> Any:
+def argwhere(a: Any, *, size: int, fill_value: Any = None) -> Any:
     """The indices of the nonzero elements, a row for each."""
-    return stack(nonzero(x, size=size, fill_value=fill_value), 1)
+    return stack(nonzero(a, size=size, fill_value=fill_value), 1)
 
 
 @_counted(np.extract)
-def extract(condition: Any, x: Any, *, size: int, fill_value: Any = None) -> Any:
+def extract(condition: Any, arr: Any, *, size: int, fill_value: Any = None) -> Any:
     """The elements where the condition holds."""
     places, exist = _places(ravel(elementwise.astype(condition, bool)), size)
-    return _filled(exist, take(ravel(x), places), fill_value)
+    return _filled(exist, take(ravel(arr), places), fill_value)
 
 
 @_counted(np.compress)
 def compress(
-    condition: Any, x: Any, axis: int | None = None, *, size: int, fill_value: Any = None
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    out: None = None,
+    *,
+    size: int,
+    fill_value: Any = None,
 ) -> Any:
     """The slices along an axis where the condition, a vector, holds."""
-    x, axis = (ravel(x), 0) if axis is None else (as_tracer(x), axis)
+    a, axis = (ravel(a), 0) if axis is None else (as_tracer(a), axis)
     places, exist = _places(elementwise.astype(condition, bool), size)
-    shape = [1] * x.ndim
-    shape[normalize_axis(axis, x.ndim)] = size
-    return _filled(reshape(exist, shape), take(x, places, axis), fill_value)
+    shape = [1] * a.ndim
+    shape[normalize_axis(axis, a.ndim)] = size
+    return _filled(reshape(exist, shape), take(a, places, axis), fill_value)
 
 
 def _filled(exist: Any, x: Any, fill_value: Any) -> Any:
@@ -178,23 +188,24 @@ def _or_zero(fill_value: Any) -> Any:
 
 
 @_counted(np.unique)
+@only(axis=(None,))
 def unique(
-    x: Any,
+    ar: Any,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
+    axis: Any = None,
     *,
     equal_nan: bool = True,
+    sorted: bool = True,
     size: int,
     fill_value: Any = None,
-    sorted: bool = True,
 ) -> Any:
     """The distinct elements in ascending order; missing ones are filled with the least.
 
     They are in that order also where `sorted` is False, which asks for any.
     """
-    del sorted
-    found = _unique(as_tracer(x), size, fill_value, equal_nan)
+    found = _unique(as_tracer(ar), size, fill_value, equal_nan)
     chosen = (True, return_index, return_inverse, return_counts)
     results = tuple(each for each, wanted in zip(found, chosen, strict=True) if wanted)
     return results if len(results) > 1 else results[0]
@@ -250,29 +261,42 @@ def unique_all(x: Any, *, size: int | None = None, fill_value: Any = None) -> An
 
 
 @_counted(np.union1d)
-def union1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
+def union1d(ar1: Any, ar2: Any, *, size: int, fill_value: Any = None) -> Any:
     """The distinct elements of both."""
-    return unique(concatenate([ravel(x), ravel(y)]), size=size, fill_value=fill_value)
+    return unique(concatenate([ravel(ar1), ravel(ar2)]), size=size, fill_value=fill_value)
 
 
 @_counted(np.intersect1d)
-def intersect1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
+@only(return_indices=(False,))
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int,
+    fill_value: Any = None,
+) -> Any:
     """The distinct elements that are in both."""
-    x, y = promoted([x, y])
-    return _distinct_where(x, isin(x, y), size, fill_value)
+    ar1, ar2 = promoted([ar1, ar2])
+    return _distinct_where(ar1, isin(ar1, ar2), size, fill_value)
 
 
 @_counted(np.setdiff1d)
-def setdiff1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
-    """The distinct elements of `x` that are not in `y`."""
-    return _distinct_where(x, isin(x, y, invert=True), size, fill_value)
+def setdiff1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int, fill_value: Any = None
+) -> Any:
+    """The distinct elements of `ar1` that are not in `ar2`."""
+    return _distinct_where(ar1, isin(ar1, ar2, invert=True), size, fill_value)
 
 
 @_counted(np.setxor1d)
-def setxor1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
+def setxor1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int, fill_value: Any = None
+) -> Any:
     """The distinct elements that are in one of both."""
-    chosen = concatenate([ravel(isin(x, y, invert=True)), ravel(isin(y, x, invert=True))])
-    return _distinct_where(concatenate([ravel(x), ravel(y)]), chosen, size, fill_value)
+    chosen = concatenate([ravel(isin(ar1, ar2, invert=True)), ravel(isin(ar2, ar1, invert=True))])
+    return _distinct_where(concatenate([ravel(ar1), ravel(ar2)]), chosen, size, fill_value)
 
 
 def _distinct_where(x: Any, chosen: Any, size: int, fill_value: Any) -> Any:
@@ -287,10 +311,14 @@ def _distinct_where(x: Any, chosen: Any, size: int, fill_value: Any) -> Any:
 
 @function
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str | None = None,
 ) -> Any:
     """True where an element is one of the test elements."""
-    del assume_unique
     element, tests = promoted([element, ravel(test_elements)])
     count = math.prod(static_shape(tests))
     if count == 0:

@@ -31,31 +31,31 @@ from rlx.tracing.widths import canonical, with_wide_types
 
 
 @function
-def reshape(x: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """The same elements under another shape; one extent may be -1.
 
     They are taken and laid in row-major order, or for `order="F"` with the first axis fastest.
     """
     del copy  # not observable: arrays do not change
-    x = as_tracer(x)
+    a = as_tracer(a)
     wanted = extents_from(shape)
     if order == "F":
-        return transpose(reshape(transpose(x), wanted[::-1]))
-    return x if wanted == x.shape else emit(ops.reshape, x, weak=x.weak, shape=wanted)
+        return transpose(reshape(transpose(a), wanted[::-1]))
+    return a if wanted == a.shape else emit(ops.reshape, a, weak=a.weak, shape=wanted)
 
 
 @function
-def ravel(x: Any, order: str = "C") -> Any:
+def ravel(a: Any, order: str = "C") -> Any:
     """All elements on one axis, in row-major order, or for `order="F"` the first axis fastest."""
-    return reshape(x, -1, order)
+    return reshape(a, -1, order)
 
 
 @function
-def transpose(x: Any, axes: Any = None) -> Any:
+def transpose(a: Any, axes: Any = None) -> Any:
     """Permute the axes; reverse them by default."""
-    x = as_tracer(x)
-    perm = tuple(range(x.ndim))[::-1] if axes is None else tuple(axes)
-    return _permuted(x, tuple(normalize_axis(axis, x.ndim) for axis in perm))
+    a = as_tracer(a)
+    perm = tuple(range(a.ndim))[::-1] if axes is None else tuple(axes)
+    return _permuted(a, tuple(normalize_axis(axis, a.ndim) for axis in perm))
 
 
 permute_dims = transpose
@@ -68,34 +68,34 @@ def matrix_transpose(x: Any) -> Any:
 
 
 @function
-def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
-    x = as_tracer(x)
-    perm = list(range(x.ndim))
-    first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    a = as_tracer(a)
+    perm = list(range(a.ndim))
+    first, second = normalize_axis(axis1, a.ndim), normalize_axis(axis2, a.ndim)
     perm[first], perm[second] = second, first
-    return _permuted(x, tuple(perm))
+    return _permuted(a, tuple(perm))
 
 
 @function
-def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """Move axes to other positions; the rest keep their order."""
-    x = as_tracer(x)
+    a = as_tracer(a)
     if source is None or destination is None:
         raise ShapeError(
             f"source is {source} and destination is {destination}",
             remedy="name the axes to move, and where",
         )
-    sources, targets = axes_of(source, x.ndim), axes_of(destination, x.ndim)
+    sources, targets = axes_of(source, a.ndim), axes_of(destination, a.ndim)
     if len(sources) != len(targets):
         raise ShapeError(
             f"{source} and {destination} must name as many axes",
             remedy="give one destination for each source",
         )
-    rest = [axis for axis in range(x.ndim) if axis not in sources]
+    rest = [axis for axis in range(a.ndim) if axis not in sources]
     placed = dict(zip(targets, sources, strict=True))
     remaining = iter(rest)
-    perm = [placed[a] if a in placed else next(remaining) for a in range(x.ndim)]
-    return _permuted(x, tuple(perm))
+    perm = [placed[n] if n in placed else next(remaining) for n in range(a.ndim)]
+    return _permuted(a, tuple(perm))
 
 
 def _permuted(x: Any, perm: tuple[int, ...]) -> Any:
@@ -105,47 +105,47 @@ def _permuted(x: Any, perm: tuple[int, ...]) -> Any:
 
 
 @function
-def squeeze(x: Any, axis: Any = None) -> Any:
+def squeeze(a: Any, axis: Any = None) -> Any:
     """Drop axes of extent 1: all, or those named."""
-    x = as_tracer(x)
-    ones = [a for a, extent in enumerate(x.shape) if extent == 1]
-    dropped = ones if axis is None else axes_of(axis, x.ndim)
+    a = as_tracer(a)
+    ones = [n for n, extent in enumerate(a.shape) if extent == 1]
+    dropped = ones if axis is None else axes_of(axis, a.ndim)
     for position in dropped:
-        if x.shape[position] != 1:
+        if a.shape[position] != 1:
             raise ShapeError(
-                f"axis {position} has extent {x.shape[position]}; it must be 1",
+                f"axis {position} has extent {a.shape[position]}; it must be 1",
                 remedy="name axes of extent 1, or leave axis out",
             )
-    return reshape(x, tuple(e for a, e in enumerate(x.shape) if a not in dropped))
+    return reshape(a, tuple(e for n, e in enumerate(a.shape) if n not in dropped))
 
 
 @function
-def expand_dims(x: Any, axis: Any) -> Any:
+def expand_dims(a: Any, axis: Any) -> Any:
     """Insert axes of extent 1 at positions of the result."""
-    x = as_tracer(x)
+    a = as_tracer(a)
     axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
-    rank = x.ndim + len(axes)
+    rank = a.ndim + len(axes)
     places = axes_of(axes, rank)
-    own = iter(x.shape)
-    return reshape(x, tuple(1 if a in places else next(own) for a in range(rank)))
+    own = iter(a.shape)
+    return reshape(a, tuple(1 if n in places else next(own) for n in range(rank)))
 
 
 @function
-def atleast_1d(*arrays: Any) -> Any:
+def atleast_1d(*arys: Any) -> Any:
     """Arrays, numbers as vectors of one element; of several arrays a list."""
-    return _each(lambda x: x if x.ndim else reshape(x, (1,)), arrays)
+    return _each(lambda x: x if x.ndim else reshape(x, (1,)), arys)
 
 
 @function
-def atleast_2d(*arrays: Any) -> Any:
+def atleast_2d(*arys: Any) -> Any:
     """Arrays, vectors as matrices of one row; of several arrays a list."""
-    return _each(lambda x: x if x.ndim > 1 else reshape(x, (1, -1)), arrays)
+    return _each(lambda x: x if x.ndim > 1 else reshape(x, (1, -1)), arys)
 
 
 @function
-def atleast_3d(*arrays: Any) -> Any:
+def atleast_3d(*arys: Any) -> Any:
     """Arrays with axes of extent 1 after, and before a vector, so that they have three."""
-    return _each(_with_three_axes, arrays)
+    return _each(_with_three_axes, arys)
 
 
 def _with_three_axes(x: Any) -> Any:
@@ -160,20 +160,24 @@ def _each(change: Callable[[Any], Any], arrays: Sequence[Any]) -> Any:
 
 
 @function
-def broadcast_to(x: Any, shape: Any) -> Any:
-    x = as_tracer(x)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    array = as_tracer(array)
     wanted = shape_from(shape)
-    return x if wanted == x.shape else emit(ops.expand, x, weak=x.weak, shape=wanted)
+    return (
+        array if wanted == array.shape else emit(ops.expand, array, weak=array.weak, shape=wanted)
+    )
 
 
 @function
-def broadcast_arrays(*arrays: Any) -> Any:
-    shape = broadcast_shapes(*(shape_of(x) for x in arrays))
-    return [broadcast_to(x, shape) for x in arrays]
+def broadcast_arrays(*args: Any) -> Any:
+    shape = broadcast_shapes(*(shape_of(x) for x in args))
+    return [broadcast_to(x, shape) for x in args]
 
 
 @function
-def concatenate(arrays: Sequence[Any], axis: int | None = 0, dtype: Any = None) -> Any:
+def concatenate(
+    arrays: Sequence[Any], axis: int | None = 0, out: None = None, *, dtype: Any = None
+) -> Any:
     """Join arrays along an axis; `None` joins them flattened."""
     if dtype is not None:
         target = canonical(as_array_dtype(dtype))
@@ -219,62 +223,63 @@ def _depth(arrays: Any) -> int:
 
 
 @function
-def stack(arrays: Sequence[Any], axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+def stack(arrays: Sequence[Any], axis: int = 0, out: None = None, *, dtype: Any = None) -> Any:
     """Join arrays of one shape along a new axis."""
-    del out
     shapes = [shape_of(x) for x in arrays]
     if len(set(shapes)) > 1:
         raise ShapeError(
             f"the arrays have shapes {shapes}; they must agree",
             remedy="broadcast or pad them to one shape, or use rlx.numpy.concatenate",
         )
-    return concatenate([expand_dims(x, axis) for x in arrays], axis, dtype)
+    return concatenate([expand_dims(x, axis) for x in arrays], axis, dtype=dtype)
 
 
 @function
-def vstack(arrays: Sequence[Any]) -> Any:
-    return concatenate([atleast_2d(x) for x in arrays], 0)
+def vstack(tup: Sequence[Any], *, dtype: Any = None) -> Any:
+    return concatenate([atleast_2d(x) for x in tup], dtype=dtype)
 
 
 @function
-def hstack(arrays: Sequence[Any]) -> Any:
-    parts = [atleast_1d(x) for x in arrays]
-    return concatenate(parts, 0 if parts[0].ndim == 1 else 1)
+def hstack(tup: Sequence[Any], *, dtype: Any = None) -> Any:
+    parts = [atleast_1d(x) for x in tup]
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
 
 
 @function
-def column_stack(arrays: Sequence[Any]) -> Any:
-    parts = [as_tracer(x) for x in arrays]
+def column_stack(tup: Sequence[Any]) -> Any:
+    parts = [as_tracer(x) for x in tup]
     return concatenate([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in parts], 1)
 
 
 @lists("indices_or_sections")
 @function
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Split into sections as equal as can be, or at the given indices."""
-    x = as_tracer(x)
-    position = normalize_axis(axis, x.ndim)
-    extent = static_shape(x)[position]
+    ary = as_tracer(ary)
+    position = normalize_axis(axis, ary.ndim)
+    extent = static_shape(ary)[position]
     bounds = _bounds(indices_or_sections, extent)
     return [
-        emit(ops.narrow, x, weak=x.weak, axis=position, start=start, length=max(stop - start, 0))
+        emit(
+            ops.narrow, ary, weak=ary.weak, axis=position, start=start, length=max(stop - start, 0)
+        )
         for start, stop in itertools.pairwise(bounds)
     ]
 
 
 @lists("indices_or_sections")
 @function
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Split into equal sections, or at the given indices."""
-    x = as_tracer(x)
-    extent = static_shape(x)[normalize_axis(axis, x.ndim)]
+    ary = as_tracer(ary)
+    extent = static_shape(ary)[normalize_axis(axis, ary.ndim)]
     sections = _section_count(indices_or_sections)
     if sections is not None and extent % sections:
         raise ShapeError(
             f"extent {extent} of axis {axis} is not divisible by {indices_or_sections}",
             remedy="use array_split for sections of unequal size",
         )
-    return array_split(x, indices_or_sections, axis)
+    return array_split(ary, indices_or_sections, axis)
 
 
 def _section_count(indices_or_sections: Any) -> int | None:
@@ -296,35 +301,35 @@ def _bounds(indices_or_sections: Any, extent: int) -> list[int]:
 
 
 @function
-def flip(x: Any, axis: Any = None) -> Any:
+def flip(m: Any, axis: Any = None) -> Any:
     """Reverse the order along axes: all by default."""
-    x = as_tracer(x)
-    axes = axes_of(axis, x.ndim)
-    return emit(ops.reverse, x, weak=x.weak, axes=axes) if axes else x
+    m = as_tracer(m)
+    axes = axes_of(axis, m.ndim)
+    return emit(ops.reverse, m, weak=m.weak, axes=axes) if axes else m
 
 
 @function
-def flipud(x: Any) -> Any:
-    return flip(x, 0)
+def flipud(m: Any) -> Any:
+    return flip(m, 0)
 
 
 @function
-def fliplr(x: Any) -> Any:
-    return flip(x, 1)
+def fliplr(m: Any) -> Any:
+    return flip(m, 1)
 
 
 @function
-def roll(x: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """Move elements along axes; those pushed out at one end enter at the other.
 
     Shifts may be traced integers.
     """
-    x = as_tracer(x)
+    a = as_tracer(a)
     if axis is None:
-        return reshape(roll(ravel(x), shift, 0), x.shape)
-    for position, distance in _paired(axes_of(axis, x.ndim), _shifts(shift)):
-        x = _rolled(x, distance, position)
-    return x
+        return reshape(roll(ravel(a), shift, 0), a.shape)
+    for position, distance in _paired(axes_of(axis, a.ndim), _shifts(shift)):
+        a = _rolled(a, distance, position)
+    return a
 
 
 def _shifts(shift: Any) -> Sequence[Any]:
@@ -390,39 +395,39 @@ def _rolled_by_index(x: Any, shift: Any, axis: int) -> Any:
 
 
 @function
-def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """Rotate by `k` quarter turns in the plane of two axes."""
     turns = k % 4
     if turns == 0:
-        return as_tracer(x)
+        return as_tracer(m)
     if turns == 2:
-        return flip(x, axes)
-    turned = flip(x, axes[1]) if turns == 1 else x
+        return flip(m, axes)
+    turned = flip(m, axes[1]) if turns == 1 else m
     turned = swapaxes(turned, *axes)
     return turned if turns == 1 else flip(turned, axes[1])
 
 
 @function
-def size(x: Any, axis: int | None = None) -> Any:
+def size(a: Any, axis: int | None = None) -> Any:
     """The number of elements, in all or along an axis."""
-    found = shape(x)
+    found = shape(a)
     return product(found) if axis is None else found[axis]
 
 
 @function
-def ndim(x: Any) -> Any:
-    return len(shape(x))
+def ndim(a: Any) -> Any:
+    return len(shape(a))
 
 
 @function
-def shape(x: Any) -> Any:
+def shape(a: Any) -> Any:
     """The extents of an array, or of nested lists of numbers and arrays."""
-    if not isinstance(x, (list, tuple)):
-        return shape_of(x)
-    shapes = [shape(each) for each in x]
+    if not isinstance(a, (list, tuple)):
+        return shape_of(a)
+    shapes = [shape(each) for each in a]
     if any(other != shapes[0] for other in shapes):
         raise ShapeError(
             f"the elements of a list have shapes {shapes}",
             remedy="pass a list whose elements have equal shapes",
         )
-    return len(x), *(shapes[0] if shapes else ())
+    return len(a), *(shapes[0] if shapes else ())

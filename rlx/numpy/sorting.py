@@ -18,49 +18,52 @@ from rlx.numpy.indexing import take, take_along_axis
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, flip, moveaxis, ravel
 from rlx.tracing.apply import as_tracer, emit, emit_several, function, promoted, static_int
+from rlx.tracing.only import only
 
 _FEW = 64
 """Elements that are sooner all compared than searched by halves."""
 
 
 @function
+@only(order=(None,))
 def sort(
-    x: Any,
+    a: Any,
     axis: int | None = -1,
-    *,
     kind: str | None = None,
+    order: Any = None,
+    *,
     stable: bool = True,
     descending: bool = False,
 ) -> Any:
     """Ascending order, NaN last; always stable."""
-    del kind, stable
     if axis is None:
-        x, axis = ravel(x), 0
-    found = _along_rows(ops.sort, x, axis)
+        a, axis = ravel(a), 0
+    found = _along_rows(ops.sort, a, axis)
     return flip(found, axis) if descending else found
 
 
 @function
+@only(order=(None,))
 def argsort(
-    x: Any,
+    a: Any,
     axis: int | None = -1,
-    *,
     kind: str | None = None,
+    order: Any = None,
+    *,
     stable: bool = True,
     descending: bool = False,
     dtype: Any = None,
 ) -> Any:
     """The indices that sort; equal elements keep their order."""
-    del kind, stable
     if dtype is not None:
-        return elementwise.astype(argsort(x, axis, descending=descending), dtype)
+        return elementwise.astype(argsort(a, axis, descending=descending), dtype)
     if axis is None:
-        x, axis = ravel(x), 0
+        a, axis = ravel(a), 0
     if not descending:
-        return _along_rows(ops.argsort, x, axis)
-    x = as_tracer(x)
-    last = x.shape[normalize_axis(axis, x.ndim)] - 1
-    return elementwise.subtract(last, flip(_along_rows(ops.argsort, flip(x, axis), axis), axis))
+        return _along_rows(ops.argsort, a, axis)
+    a = as_tracer(a)
+    last = a.shape[normalize_axis(axis, a.ndim)] - 1
+    return elementwise.subtract(last, flip(_along_rows(ops.argsort, flip(a, axis), axis), axis))
 
 
 @function
@@ -75,27 +78,33 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 @function
-def sort_complex(x: Any) -> Any:
+def sort_complex(a: Any) -> Any:
     """Complex numbers by their real parts, then by their imaginary parts."""
-    (x,) = promoted([x])
-    if not x.value.dtype.is_complex:
-        x = elementwise.astype(x, "c128" if x.value.dtype.size == 8 else "c64")
-    order = lexsort((elementwise.imag(x), elementwise.real(x)))
-    return take_along_axis(x, order, -1)
+    (a,) = promoted([a])
+    if not a.value.dtype.is_complex:
+        a = elementwise.astype(a, "c128" if a.value.dtype.size == 8 else "c64")
+    order = lexsort((elementwise.imag(a), elementwise.real(a)))
+    return take_along_axis(a, order, -1)
 
 
 @function
-def partition(x: Any, kth: int, axis: int | None = -1) -> Any:
+@only(order=(None,))
+def partition(
+    a: Any, kth: int, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> Any:
     """The order in which what is less than element `kth` comes before it: here the whole order."""
-    _require_kth(x, kth, axis)
-    return sort(x, axis)
+    _require_kth(a, kth, axis)
+    return sort(a, axis)
 
 
 @function
-def argpartition(x: Any, kth: int, axis: int | None = -1) -> Any:
+@only(order=(None,))
+def argpartition(
+    a: Any, kth: int, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> Any:
     """The indices of `partition`."""
-    _require_kth(x, kth, axis)
-    return argsort(x, axis)
+    _require_kth(a, kth, axis)
+    return argsort(a, axis)
 
 
 def _require_kth(x: Any, kth: int, axis: int | None) -> None:
@@ -127,7 +136,6 @@ def searchsorted(
     a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
 ) -> Any:
     """Where `v` goes into the ascending `a`: after the smaller ones, or (`right`) the equal too."""
-    del method
     if side not in ("left", "right"):
         raise ShapeError(
             f"side is {side!r}; it must be 'left' or 'right'",
@@ -162,7 +170,7 @@ def _precedes(element: Any, v: Any, side: str) -> Any:
 
 
 @function
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
     """The bin of each element: bin i ends below `bins[i]`, or at it if `right`.
 
     The bins ascend or descend.

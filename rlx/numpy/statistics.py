@@ -33,45 +33,75 @@ from rlx.tracing.trace import TracedArray, element_type
 
 @function
 def quantile(
-    x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
 ) -> Any:
     """The elements that a share `q` of all are below, along new leading axes for those of `q`.
 
     Between two elements `method` chooses: linear, lower, higher, midpoint or nearest.
     """
-    return _quantile(x, q, axis, method, keepdims, skips_nan=False)
+    return _quantile(a, q, axis, method, keepdims, skips_nan=False)
 
 
 @function
 def nanquantile(
-    x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
 ) -> Any:
     """`quantile` of what is no NaN."""
-    return _quantile(x, q, axis, method, keepdims, skips_nan=True)
+    return _quantile(a, q, axis, method, keepdims, skips_nan=True)
 
 
 @function
 def percentile(
-    x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
 ) -> Any:
     """`quantile` of `q` in percent."""
     _require_shares(q, 100)
-    return quantile(x, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
+    return quantile(a, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
 
 
 @function
 def nanpercentile(
-    x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
 ) -> Any:
     """`nanquantile` of `q` in percent."""
     _require_shares(q, 100)
-    return nanquantile(x, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
+    return nanquantile(a, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
 
 
 @function
-def nanmedian(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def nanmedian(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Any:
     """The middle element of what is no NaN."""
-    return nanquantile(x, 0.5, axis, keepdims=keepdims)
+    return nanquantile(a, 0.5, axis, keepdims=keepdims)
 
 
 def _quantile(x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips_nan: bool) -> Any:
@@ -133,20 +163,26 @@ def _between(rows: Any, places: Any, method: str) -> Any:
 
 
 @function
-def median(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def median(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Any:
     """The middle element in order, the mean of two for an even count."""
-    if element_type(x).dtype.is_int:
-        return of_integers(median, x, axis, keepdims=keepdims)
-    (x,) = inexact(x)
-    axes = axes_of(axis, x.ndim)
+    if element_type(a).dtype.is_int:
+        return of_integers(median, a, axis, keepdims=keepdims)
+    (a,) = inexact(a)
+    axes = axes_of(axis, a.ndim)
     if len(axes) != 1:
-        middle = median(_merged(x, axes), -1)
+        middle = median(_merged(a, axes), -1)
         return expand_dims(middle, axes) if keepdims else middle
     (position,) = axes
-    extent = static_shape(x)[position]
+    extent = static_shape(a)[position]
     if extent == 0:
-        return mean(x, position, keepdims=keepdims)  # NaN
-    ordered = sort(x, position)
+        return mean(a, position, keepdims=keepdims)  # NaN
+    ordered = sort(a, position)
     start = (extent - 1) // 2
     middle = emit(ops.narrow, ordered, axis=position, start=start, length=2 - extent % 2)
     # A NaN sorts last, and makes the median NaN.

@@ -57,6 +57,8 @@ def solve_triangular(
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
     *,
     on_singular: str = "error",
 ) -> Any:
@@ -97,7 +99,7 @@ def det(a: Any) -> Any:
 
 
 @function
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """Signs and logarithms of determinants; 0 and -inf for singular matrices."""
     (a,) = inexact(a)
     return SlogdetResult(*emit_several(ops.slogdet, a))
@@ -118,7 +120,7 @@ def cholesky(
 
 
 @function
-def lu_factor(a: Any) -> tuple[Any, Any]:
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
     """Return both factors in one matrix, and the row that each row was exchanged with."""
     factors, pivots, _ = lu_with_order(*inexact(a))
     return factors, pivots

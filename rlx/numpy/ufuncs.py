@@ -78,7 +78,6 @@ def _folding(
 
     def reduced(x: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False,
                 initial: Any = None, where: Any = None) -> Any:  # fmt: skip
-        _require_no_buffer(out)
         if where is not None and initial is None and identity is None:
             raise InputError(
                 f"{name} has no identity, which where= needs for rows that it leaves out",
@@ -88,7 +87,6 @@ def _folding(
         return fold(x, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
     def accumulated(x: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> Any:
-        _require_no_buffer(out)
         x = as_tracer(x)
         return (accumulate or functools.partial(_accumulate, apply))(x, _line(axis, x.ndim), dtype)
 
@@ -132,14 +130,6 @@ def _line(axis: Any, rank: int) -> int:
             remedy="accumulate along one axis; rlx.numpy.ravel(x) has one",
         )
     return axes[0]
-
-
-def _require_no_buffer(out: Any) -> None:
-    if out is not None:
-        raise MutationError(
-            "out= names an array to write to, and arrays are values",
-            remedy="take what the function returns",
-        )
 
 
 def _reduce(apply: FoldingFunction, x: Any, axis: Any, dtype: Any, *, keepdims: bool,

@@ -20,14 +20,15 @@ from rlx.tracing.trace import element_type
 
 @function
 def var(
-    x: Any,
+    a: Any,
     axis: Any = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     ddof: float = 0,
-    correction: float | None = None,
     keepdims: bool = False,
+    *,
     where: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """Variance about the mean; divided by the count less `ddof`, also called `correction`."""
     if ddof and correction is not None:
@@ -36,15 +37,15 @@ def var(
             remedy="pass one of them",
         )
     ddof = ddof if correction is None else correction
-    if dtype is None and element_type(x).dtype.is_int:
-        return of_integers(var, x, axis, ddof=ddof, keepdims=keepdims, where=where)
-    (x,) = inexact(x) if dtype is None else [_in_dtype(x, dtype_of(dtype, DType.F64))]
+    if dtype is None and element_type(a).dtype.is_int:
+        return of_integers(var, a, axis, ddof=ddof, keepdims=keepdims, where=where)
+    (a,) = inexact(a) if dtype is None else [_in_dtype(a, dtype_of(dtype, DType.F64))]
     if where is not None:  # what is left out must not spoil slopes
-        x = elementwise.where(where, x, 0)
-    centered = elementwise.subtract(x, mean(x, axis, keepdims=True, where=where))
+        a = elementwise.where(where, a, 0)
+    centered = elementwise.subtract(a, mean(a, axis, keepdims=True, where=where))
     squares = (
         emit(ops.complex_norm_sq, centered)
-        if x.value.dtype.is_complex
+        if a.value.dtype.is_complex
         else elementwise.square(centered)
     )
     if where is not None:
@@ -54,7 +55,7 @@ def var(
         return elementwise.divide(total, elementwise.maximum(count, 0))
     if ddof == 0:
         return mean(squares, axis, keepdims=keepdims)
-    count = _count(x, axis) - ddof
+    count = _count(a, axis) - ddof
     return elementwise.divide(sum(squares, axis, keepdims=keepdims), float(np.maximum(count, 0)))
 
 
@@ -70,50 +71,53 @@ def _in_dtype(x: Any, dtype: DType) -> Any:
 
 @function
 def std(
-    x: Any,
+    a: Any,
     axis: Any = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     ddof: float = 0,
-    correction: float | None = None,
     keepdims: bool = False,
+    *,
     where: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """Standard deviation: the root of `var`."""
     how: dict[str, Any] = {"ddof": ddof, "correction": correction, "keepdims": keepdims}
-    return elementwise.sqrt(var(x, axis, dtype, where=where, **how))
+    return elementwise.sqrt(var(a, axis, dtype, where=where, **how))
 
 
 @function
 def nanvar(
-    x: Any,
+    a: Any,
     axis: Any = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     ddof: float = 0,
     keepdims: bool = False,
+    *,
     where: Any = None,
 ) -> Any:
     """Variance of what is no NaN; NaN where no more than `ddof` elements are left."""
-    chosen = present(x, where)
-    found = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=chosen)
-    counted = elementwise.logical_and(chosen, ones_like(x, "bool"))
+    chosen = present(a, where)
+    found = var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=chosen)
+    counted = elementwise.logical_and(chosen, ones_like(a, "bool"))
     is_open = elementwise.less_equal(sum(counted, axis, keepdims=keepdims), ddof)
     return elementwise.where(is_open, np.nan, found)
 
 
 @function
 def nanstd(
-    x: Any,
+    a: Any,
     axis: Any = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     ddof: float = 0,
     keepdims: bool = False,
+    *,
     where: Any = None,
 ) -> Any:
     """Standard deviation of what is no NaN."""
-    found = nanvar(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=where)
+    found = nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where)
     return elementwise.sqrt(found)
 
 

@@ -11,30 +11,30 @@ from rlx.tracing.apply import as_tracer, function
 
 
 @function
-def bartlett(m: int) -> Any:
+def bartlett(M: int) -> Any:
     """A triangle, zero at both ends."""
-    return as_tracer(np.bartlett(count_from(m, "M")))
+    return as_tracer(np.bartlett(count_from(M, "M")))
 
 
 @function
-def blackman(m: int) -> Any:
+def blackman(M: int) -> Any:
     """Three cosine terms, nearly zero at both ends."""
-    return as_tracer(np.blackman(count_from(m, "M")))
+    return as_tracer(np.blackman(count_from(M, "M")))
 
 
 @function
-def hamming(m: int) -> Any:
+def hamming(M: int) -> Any:
     """A raised cosine, 0.08 at both ends."""
-    return as_tracer(np.hamming(count_from(m, "M")))
+    return as_tracer(np.hamming(count_from(M, "M")))
 
 
 @function
-def hanning(m: int) -> Any:
+def hanning(M: int) -> Any:
     """A raised cosine, zero at both ends."""
-    return as_tracer(np.hanning(count_from(m, "M")))
+    return as_tracer(np.hanning(count_from(M, "M")))
 
 
 @function
-def kaiser(m: int, beta: float) -> Any:
+def kaiser(M: int, beta: float) -> Any:
     """A window by a Bessel function, narrower for larger `beta`."""
-    return as_tracer(np.kaiser(count_from(m, "M"), beta))
+    return as_tracer(np.kaiser(count_from(M, "M"), beta))

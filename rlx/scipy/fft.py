@@ -17,62 +17,149 @@ import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir import ops
 from rlx.numpy.axes import static_shape
-from rlx.numpy.fft import hfft as hfft
-from rlx.numpy.fft import ihfft as ihfft
 from rlx.numpy.fft import opposite
 from rlx.tracing.apply import emit, function, inexact
+from rlx.tracing.only import only
 
 Axes = Sequence[int] | None
 
 
 @function
+@only(orthogonalize=(None,))
 def dct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: Any,
+    type: int = 2,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: Any = None,
+    orthogonalize: Any = None,
 ) -> Any:
     """The cosine transform along one axis, cut or filled with zeros to `n` elements."""
     return _along(_forward, x, type, n, axis, norm)
 
 
 @function
+@only(orthogonalize=(None,))
 def idct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: Any,
+    type: int = 2,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: Any = None,
+    orthogonalize: Any = None,
 ) -> Any:
     """The inverse of `dct`."""
     return _along(_backward, x, type, n, axis, norm)
 
 
 @function
-def dctn(x: Any, type: int = 2, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+def dctn(
+    x: Any,
+    type: int = 2,
+    s: Axes = None,
+    axes: Axes = None,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: Any = None,
+) -> Any:
     """`dct` along several axes, by default all."""
     return _along_several(_forward, x, type, s, axes, norm)
 
 
 @function
-def idctn(x: Any, type: int = 2, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+@only(orthogonalize=(None,))
+def idctn(
+    x: Any,
+    type: int = 2,
+    s: Axes = None,
+    axes: Axes = None,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: Any = None,
+    orthogonalize: Any = None,
+) -> Any:
     """The inverse of `dctn`."""
     return _along_several(_backward, x, type, s, axes, norm)
 
 
 @function
-def hfftn(x: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+def hfft(
+    x: Any,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+) -> Any:
+    """The real spectrum of a signal of which half is given."""
+    return rnp.fft.hfft(x, n, axis, norm)
+
+
+@function
+def ihfft(
+    x: Any,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+) -> Any:
+    """The inverse of `hfft`."""
+    return rnp.fft.ihfft(x, n, axis, norm)
+
+
+@function
+def hfftn(
+    x: Any,
+    s: Axes = None,
+    axes: Axes = None,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: Any = None,
+) -> Any:
     """The real spectrum along several axes of a signal, the half of the last axis that is given."""
     return rnp.fft.irfftn(rnp.conj(x), s, axes, opposite(norm))
 
 
 @function
-def ihfftn(x: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+def ihfftn(
+    x: Any,
+    s: Axes = None,
+    axes: Axes = None,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: Any = None,
+) -> Any:
     """The inverse of `hfftn`: half of the last axis."""
     return rnp.conj(rnp.fft.rfftn(x, s, axes, opposite(norm)))
 
 
 @function
-def hfft2(x: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def hfft2(
+    x: Any,
+    s: Axes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: Any = None,
+) -> Any:
     """`hfftn` along two axes."""
     return hfftn(x, s, axes, norm)
 
 
 @function
-def ihfft2(x: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+def ihfft2(
+    x: Any,
+    s: Axes = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: Any = None,
+) -> Any:
     """`ihfftn` along two axes."""
     return ihfftn(x, s, axes, norm)
 

@@ -10,10 +10,8 @@ from rlx.numpy import linalg
 from rlx.numpy.linalg import block_diag as block_diag
 from rlx.numpy.linalg import cho_factor as cho_factor
 from rlx.numpy.linalg import cho_solve as cho_solve
-from rlx.numpy.linalg import det as det
 from rlx.numpy.linalg import expm as expm
 from rlx.numpy.linalg import hilbert as hilbert
-from rlx.numpy.linalg import inv as inv
 from rlx.numpy.linalg import lu as lu
 from rlx.numpy.linalg import lu_factor as lu_factor
 from rlx.numpy.linalg import lu_solve as lu_solve
@@ -41,22 +39,29 @@ from rlx.scipy.structured import invpascal as invpascal
 from rlx.scipy.structured import leslie as leslie
 from rlx.scipy.structured import pascal as pascal
 from rlx.tracing.apply import function, inexact
+from rlx.tracing.only import only
 
 
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
     """The Cholesky factor, by default the upper one."""
-    del overwrite_a, check_finite
     return linalg.cholesky(a, upper=not lower)
 
 
+@only(transposed=(False,))
 def solve(
-    a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
-    debug: bool = False, check_finite: bool = True, assume_a: str = "gen",
-) -> Any:  # fmt: skip
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: str = "gen",
+    transposed: bool = False,
+    debug: bool = False,
+) -> Any:
     """Solve a system; of a positive definite matrix (assume_a="pos") by its Cholesky factor."""
-    del overwrite_a, overwrite_b, debug, check_finite
     if assume_a not in ("gen", "sym", "her", "pos"):
         raise ShapeError(f"assume_a is {assume_a!r}", remedy="use gen, sym, her or pos")
     if assume_a == "pos":
@@ -64,7 +69,31 @@ def solve(
     return linalg.solve(a, b)
 
 
-def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, **_: Any) -> Any:
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The inverse of a matrix."""
+    return linalg.inv(a)
+
+
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The determinant of a matrix."""
+    return linalg.det(a)
+
+
+@only(type=(1,), subset_by_index=(None,), subset_by_value=(None,))
+def eigh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: None = None,
+    subset_by_value: None = None,
+    driver: str | None = None,
+) -> Any:
     """Eigenvalues and vectors of a symmetric matrix."""
     if b is not None:
         raise ShapeError("eigh takes one matrix", remedy="reduce the problem by cholesky(b)")
@@ -72,20 +101,30 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, 
     return found.eigenvalues if eigvals_only else found
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, **_: Any) -> Any:
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
     """Left vectors, singular values and right vectors."""
     return linalg.svd(a, full_matrices, compute_uv)
 
 
 def qr(
-    a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
-    pivoting: bool = False, check_finite: bool = True,
-) -> Any:  # fmt: skip
+    a: Any,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
     """Factor as `q @ r`; mode full, economic or r.
 
     With `pivoting` columns come in an order, the last result: the longest that is left first.
     """
-    del overwrite_a, lwork, check_finite
     if pivoting:
         q, r, order = pivoted_qr(a, mode != "economic")
         return (r, order) if mode == "r" else (q, r, order)
@@ -95,15 +134,19 @@ def qr(
 
 @function
 def qr_multiply(
-    a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
-    overwrite_a: bool = False, overwrite_c: bool = False,
-) -> tuple[Any, ...]:  # fmt: skip
+    a: Any,
+    c: Any,
+    mode: str = "right",
+    pivoting: bool = False,
+    conjugate: bool = False,
+    overwrite_a: bool = False,
+    overwrite_c: bool = False,
+) -> tuple[Any, ...]:
     """`c @ q`, or of mode left `q @ c`, and `r`, of the economic factors of `a`.
 
     A vector `c` is a row or a column; `conjugate` takes the conjugate of `q`; `pivoting` adds the
     order of columns.
     """
-    del overwrite_a, overwrite_c
     if mode not in ("left", "right"):
         raise InputError(f"mode is {mode!r}", remedy="use left or right")
     q, *rest = qr(a, mode="economic", pivoting=pivoting)
@@ -113,17 +156,12 @@ def qr_multiply(
 
 @function
 def expm_frechet(
-    A: Any,  # noqa: N803
-    E: Any,  # noqa: N803
-    *,
-    method: str | None = None,
-    compute_expm: bool = True,
+    A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
 ) -> Any:
     """The exponential of a matrix and its derivative along `E`, or the derivative alone.
 
     Both stand in the exponential of `[[A, E], [0, A]]` (Van Loan 1978).
     """
-    del method
     a, e = inexact(A, E)
     size = a.shape[-1]
     whole = expm(rnp.block([[a, e], [rnp.zeros_like(a), a]]))
@@ -132,10 +170,10 @@ def expm_frechet(
 
 
 @function
-def solve_sylvester(A: Any, B: Any, C: Any, **_: Any) -> Any:  # noqa: N803
-    """Solve `A X + X B = C` by the linear system of all elements of X: for small matrices."""
-    a, b, c = inexact(A, B, C)
-    rows, columns = c.shape
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """Solve `a X + X b = q` by the linear system of all elements of X: for small matrices."""
+    a, b, q = inexact(a, b, q)
+    rows, columns = q.shape
     system = rnp.kron(a, rnp.eye(columns, dtype=a.dtype))
     system = system + rnp.kron(rnp.eye(rows, dtype=a.dtype), rnp.transpose(b))
-    return rnp.reshape(linalg.solve(system, rnp.ravel(c)), (rows, columns))
+    return rnp.reshape(linalg.solve(system, rnp.ravel(q)), (rows, columns))

@@ -13,12 +13,21 @@ from rlx.numpy.eigenvalues import schur_form
 from rlx.numpy.systems import adjoint
 from rlx.scipy import reflections
 from rlx.tracing.apply import function, inexact
+from rlx.tracing.only import only
 from rlx.transforms.control import fori_loop
 from rlx.transforms.custom_jvp import custom_jvp
 
 
 @function
-def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
+@only(sort=(None,))
+def schur(
+    a: Any,
+    output: str = "real",
+    lwork: Any = None,
+    overwrite_a: bool = False,
+    sort: Any = None,
+    check_finite: bool = True,
+) -> tuple[Any, Any]:
     """A triangle `t` and a unitary `z` with `a = z @ t @ z.H`; leading axes are batches.
 
     Complex eigenvalues ascend along the diagonal by their real, then their imaginary parts. A real
@@ -40,7 +49,6 @@ def hessenberg(
 
     `a = q @ h @ q.H`; leading axes are batches.
     """
-    del overwrite_a, check_finite
     found, taus = reflections.hessenberg(a)
     h = rnp.triu(found, -1)
     if not calc_q:
@@ -52,9 +60,8 @@ def hessenberg(
 
 
 @function
-def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:  # noqa: N803
+def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
     """The triangle and its basis of a real Schur form: blocks of two are turned into triangles."""
-    del check_finite
     t, z = (_as_complex(x) for x in inexact(T, Z))
     if t.shape != z.shape or t.ndim != 2 or t.shape[0] != t.shape[1]:
         raise ShapeError(
@@ -83,7 +90,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:  # no
 
 
 @function
-def funm(A: Any, func: Any, disp: bool = True) -> Any:  # noqa: N803
+def funm(A: Any, func: Any, disp: bool = True) -> Any:
     """A function of a matrix by its values at the eigenvalues; an estimate of the error, too.
 
     Parlett's recurrence fills the triangle, one diagonal after the other. Where eigenvalues are
@@ -116,13 +123,12 @@ def funm(A: Any, func: Any, disp: bool = True) -> Any:  # noqa: N803
 
 
 @function
-def sqrtm(A: Any, blocksize: int = 1) -> Any:  # noqa: N803
+def sqrtm(A: Any, disp: bool = True, blocksize: int = 1) -> Any:
     """The principal square root of a matrix, complex as in JAX; use vmap for several.
 
     Where there is none, as of `[[0, 1], [0, 0]]`, columns are NaN. Derivatives solve
     `x dx + dx x = da`.
     """
-    del blocksize
     (a,) = inexact(A)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ShapeError(f"A has shape {a.shape}", remedy="pass a square matrix; vmap takes more")

@@ -101,7 +101,6 @@ def qdwh(
     f64. `x` is tall or square, of full rank, and may stand in the corner, of `dynamic_shape`, of
     a larger array. `is_hermitian` decides nothing.
     """
-    del is_hermitian
     x = inexact(x)[0]
     rows, columns = static_shape(x)[-2:] if x.ndim == 2 else (0, 1)
     if rows < columns:

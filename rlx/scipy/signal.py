@@ -19,7 +19,9 @@ from rlx.tracing.apply import function, inexact
 
 
 @function
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def convolve(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", *, precision: Any = None
+) -> Any:
     """The convolution of arrays of one rank; mode full, same or valid."""
     a, b = inexact(in1, in2)
     if a.ndim != b.ndim:
@@ -92,13 +94,21 @@ def _covers(a: Any, b: Any) -> bool:
 
 
 @function
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def correlate(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", *, precision: Any = None
+) -> Any:
     """`convolve` with the conjugate of the reversed second array."""
     return convolve(in1, rnp.conj(rnp.flip(in2)), mode, method)
 
 
 def convolve2d(
-    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    *,
+    precision: Any = None,
 ) -> Any:
     """`convolve` of matrices, with zeros around."""
     _require_zeros(boundary, fillvalue)
@@ -106,7 +116,13 @@ def convolve2d(
 
 
 def correlate2d(
-    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    *,
+    precision: Any = None,
 ) -> Any:
     """`correlate` of matrices, with zeros around; "same" is centered as SciPy centers it."""
     _require_zeros(boundary, fillvalue)

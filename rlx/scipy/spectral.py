@@ -25,7 +25,6 @@ def detrend(
 
     A line runs from each of the places `bp` to the next. `overwrite_data` decides nothing.
     """
-    del overwrite_data
     x: Any = inexact(data)[0]
     if type not in ("linear", "constant"):
         raise ShapeError(f"type is {type!r}", remedy="use linear or constant")
@@ -52,11 +51,19 @@ def _without_line(x: Any) -> Any:
 
 @function
 def stft(
-    x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = 256,
-    noverlap: int | None = None, nfft: int | None = None, detrend: Any = False,
-    return_onesided: bool = True, boundary: str | None = "zeros", padded: bool = True,
-    axis: int = -1, scaling: str = "spectrum",
-) -> Any:  # fmt: skip
+    x: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = 256,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = False,
+    return_onesided: bool = True,
+    boundary: str | None = "zeros",
+    padded: bool = True,
+    axis: int = -1,
+    scaling: str = "spectrum",
+) -> Any:
     """Frequencies, times, and the spectra of windowed segments of signals, times last.
 
     The spectra of complex signals have negative frequencies, too.
@@ -77,11 +84,19 @@ def stft(
 
 @function
 def csd(
-    x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None,
-    noverlap: int | None = None, nfft: int | None = None, detrend: Any = "constant",
-    return_onesided: bool = True, scaling: str = "density", axis: int = -1,
+    x: Any,
+    y: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
     average: str = "mean",
-) -> Any:  # fmt: skip
+) -> Any:
     """Frequencies and the cross density of two signals, the mean over overlapping segments.
 
     Signals of unequal length are padded with zeros; `average` may be "median".
@@ -101,11 +116,18 @@ def csd(
 
 @function
 def welch(
-    x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None,
-    noverlap: int | None = None, nfft: int | None = None, detrend: Any = "constant",
-    return_onesided: bool = True, scaling: str = "density", axis: int = -1,
+    x: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
     average: str = "mean",
-) -> Any:  # fmt: skip
+) -> Any:
     """Frequencies and the power density of signals, the mean over overlapping segments."""
     frequencies, found = csd(
         x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
@@ -116,10 +138,18 @@ def welch(
 
 @function
 def istft(
-    Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None,  # noqa: N803
-    noverlap: int | None = None, nfft: int | None = None, input_onesided: bool = True,
-    boundary: bool = True, time_axis: int = -1, freq_axis: int = -2, scaling: str = "spectrum",
-) -> Any:  # fmt: skip
+    Zxx: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    input_onesided: bool = True,
+    boundary: bool = True,
+    time_axis: int = -1,
+    freq_axis: int = -2,
+    scaling: str = "spectrum",
+) -> Any:
     """Times, and the signals whose `stft` is nearest to the given one.
 
     Places that no window covers are 0.

@@ -12,6 +12,7 @@ from rlx.errors import InputError
 from rlx.numpy import linalg
 from rlx.numpy.axes import count_from
 from rlx.tracing.apply import function, inexact
+from rlx.tracing.only import only
 
 
 @function
@@ -119,7 +120,6 @@ def helmert(n: int, full: bool = False) -> Any:
 
 def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
     """Pascal's triangle as a matrix: symmetric, lower or upper."""
-    del exact
     lower = np.array([[float(math.comb(i, j)) for j in range(n)] for i in range(n)])
     kinds = {"symmetric": lower @ lower.T, "lower": lower, "upper": lower.T}
     if kind not in kinds:
@@ -129,7 +129,6 @@ def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
 
 def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
     """The inverse of Pascal's matrix."""
-    del exact
     signs = (-1.0) ** np.add.outer(np.arange(n), np.arange(n))
     lower = np.asarray(pascal(n, "lower")) * signs
     kinds = {"symmetric": lower.T @ lower, "lower": lower, "upper": lower.T}
@@ -138,7 +137,6 @@ def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
 
 def invhilbert(n: int, exact: bool = False) -> Any:
     """The inverse of Hilbert's matrix."""
-    del exact
     comb = math.comb
     rows = [
         [(-1) ** (i + j) * (i + j + 1) * comb(n + i, n - j - 1) * comb(n + j, n - i - 1)
@@ -149,7 +147,17 @@ def invhilbert(n: int, exact: bool = False) -> Any:
 
 
 @function
-def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False) -> Any:
+@only(select=("a",), select_range=(None,))
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: Any = None,
+    check_finite: bool = True,
+    tol: Any = 0.0,
+    lapack_driver: str = "auto",
+) -> Any:
     """Eigenvalues, and vectors unless `eigvals_only`, of a symmetric tridiagonal matrix."""
     found = linalg.eigh(rnp.diag(d) + rnp.diag(e, -1) + rnp.diag(e, 1))
     return found.eigenvalues if eigvals_only else (found.eigenvalues, found.eigenvectors)

@@ -24,7 +24,7 @@ from rlx.ir.reference import evaluate
 from rlx.ir.reference.replay import Replay
 from rlx.runtime.arrays import Array, Plain, frozen, plain, unshared
 from rlx.tracing import eager, tracer
-from rlx.tracing.call_forms import bind_parameters
+from rlx.tracing.only import without_out
 from rlx.tracing.promotion import ElementType, promote_types, to_inexact
 from rlx.tracing.pytree import LEAF, TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import (
@@ -44,6 +44,7 @@ P = ParamSpec("P")
 
 def function(body: Callable[P, Any]) -> Callable[P, Any]:
     """Make `body`, written for traced arrays, run at once where no trace is open."""
+    body = without_out(body)
 
     @functools.wraps(body)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -55,11 +56,6 @@ def function(body: Callable[P, Any]) -> Callable[P, Any]:
             if error.source is not None or _is_inside(sys._getframe().f_code):
                 raise  # the function that the user called gives it its name and line
             raise error.located(body.__name__, calling_source()) from None
-        except TypeError:
-            renamed = bind_parameters(body, args, kwargs)
-            if renamed is None:
-                raise
-            return call(**renamed)  # type: ignore[call-arg]  # by the names of its own
 
     return call
 

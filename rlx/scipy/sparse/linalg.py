@@ -53,8 +53,8 @@ def _limit(right: Any, tol: float, atol: float) -> Any:
 
 
 def cg(
-    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,  # noqa: N803
-    maxiter: int | None = None, M: Any = None,  # noqa: N803
+    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
+    maxiter: int | None = None, M: Any = None,
 ) -> tuple[Any, None]:  # fmt: skip
     """Conjugate gradients, for positive definite `A`; `(x, None)`."""
 
@@ -82,8 +82,8 @@ def cg(
 
 
 def bicgstab(
-    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,  # noqa: N803
-    maxiter: int | None = None, M: Any = None,  # noqa: N803
+    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
+    maxiter: int | None = None, M: Any = None,
 ) -> tuple[Any, None]:  # fmt: skip
     """Stabilized biconjugate gradients, for any `A`; `(x, None)`."""
 
@@ -121,12 +121,11 @@ def bicgstab(
 
 
 def gmres(
-    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,  # noqa: N803
-    restart: int = 20, maxiter: int | None = None, M: Any = None,  # noqa: N803
+    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
+    restart: int = 20, maxiter: int | None = None, M: Any = None,
     solve_method: str = "batched",
 ) -> tuple[Any, None]:  # fmt: skip
     """Generalized minimal residuals, restarted, for any `A`; `(x, None)`."""
-    del solve_method
 
     def steps(apply: Map, right: Any, x: Any, precondition: Map) -> Any:
         size = min(restart, right.shape[0])

@@ -12,37 +12,38 @@ import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.nn import activations
 from rlx.nn.activations import erf as erf
-from rlx.nn.activations import log_softmax as log_softmax
 from rlx.nn.activations import logsumexp as logsumexp
-from rlx.nn.activations import softmax as softmax
 from rlx.numpy import elementwise
+from rlx.numpy.axes import axes_of
 from rlx.numpy.elementwise import sinc as sinc
 from rlx.numpy.polynomials import polyval
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims
-from rlx.tracing.apply import emit, function, inexact
+from rlx.tracing.apply import as_tracer, emit, function, inexact
 from rlx.tracing.kept_traces import kept
+from rlx.tracing.only import only
 from rlx.transforms.custom_jvp import custom_jvp
 
 _ROOT_2 = math.sqrt(2.0)
 
 
 @function
-def erfc(x: Any) -> Any:
+def erfc(x: Any, /) -> Any:
     """`1 - erf(x)`, exact in the tail."""
     (x,) = inexact(x)
     return emit(ops.erfc, x)
 
 
 @function
-def logit(x: Any) -> Any:
+def logit(x: Any, /) -> Any:
     """`log(x / (1 - x))`."""
     return elementwise.subtract(elementwise.log(x), elementwise.log1p(elementwise.negative(x)))
 
 
 @function
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: Any, y: Any, /) -> Any:
     """`x * log(y)`, 0 for x = 0."""
     return _xlogy(*inexact(x, y))
 
@@ -61,7 +62,7 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @function
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: Any, y: Any, /) -> Any:
     """`x * log(1 + y)`, 0 for x = 0."""
     return _xlog1py(*inexact(x, y))
 
@@ -82,7 +83,7 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @function
-def entr(x: Any) -> Any:
+def entr(x: Any, /) -> Any:
     """`-x * log(x)`, 0 at 0 and -inf below."""
     (x,) = inexact(x)
     return _entr(x)
@@ -102,7 +103,7 @@ def _entr_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @function
-def rel_entr(x: Any, y: Any) -> Any:
+def rel_entr(x: Any, y: Any, /) -> Any:
     """`x * log(x / y)`, 0 at x = 0 where y is not negative, infinite elsewhere outside."""
     x, y = inexact(x, y)
     inside = elementwise.logical_and(elementwise.greater(x, 0), elementwise.greater(y, 0))
@@ -113,16 +114,28 @@ def rel_entr(x: Any, y: Any) -> Any:
 
 
 @function
-def kl_div(x: Any, y: Any) -> Any:
+def kl_div(x: Any, y: Any, /) -> Any:
     """`x * log(x / y) - x + y`."""
     return elementwise.add(elementwise.subtract(rel_entr(x, y), x), y)
+
+
+@function
+def softmax(x: Any, axis: Any = None) -> Any:
+    """`exp(x) / sum(exp(x))` along axes, by default all."""
+    return activations.softmax(x, axes_of(axis, as_tracer(x).ndim))
+
+
+@function
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """The logarithm of `softmax`."""
+    return activations.log_softmax(x, axes_of(axis, as_tracer(x).ndim))
 
 
 # The normal distribution
 
 
 @function
-def ndtr(x: Any) -> Any:
+def ndtr(x: Any, /) -> Any:
     """The normal distribution function, with small relative errors in the lower tail."""
     (x,) = inexact(x)
     z, rest = _over_root_2(elementwise.negative(x))
@@ -163,7 +176,7 @@ _LOST_OF_ROOT = {np.float64: -4.833646656726457e-17, np.float32: 1.21016171e-08}
 
 
 @function
-def log_ndtr(x: Any) -> Any:
+def log_ndtr(x: Any, /) -> Any:
     """The logarithm of `ndtr`, by the asymptotic series far below zero."""
     (x,) = inexact(x)
     begin = -20.0 if x.value.dtype is DType.F64 else -10.0
@@ -232,7 +245,7 @@ def past_integer(x: Any) -> Any:
 
 @function
 @kept
-def gammaln(x: Any) -> Any:
+def gammaln(x: Any, /) -> Any:
     """The logarithm of the absolute value of the gamma function."""
     (x,) = inexact(x)
     reflects = elementwise.less(x, 0.5)
@@ -259,7 +272,7 @@ def gammaln(x: Any) -> Any:
 
 
 @function
-def gammasgn(x: Any) -> Any:
+def gammasgn(x: Any, /) -> Any:
     """The sign of the gamma function; NaN at its poles, but that zeros have their own."""
     (x,) = inexact(x)
     odd = elementwise.not_equal(elementwise.remainder(elementwise.floor(x), 2), 0)
@@ -271,7 +284,7 @@ def gammasgn(x: Any) -> Any:
 
 
 @function
-def gamma(x: Any) -> Any:
+def gamma(x: Any, /) -> Any:
     """The gamma function; NaN at its poles, but that zeros have signed infinities."""
     (x,) = inexact(x)
     found = elementwise.multiply(gammasgn(x), elementwise.exp(gammaln(x)))
@@ -287,9 +300,9 @@ def _is_pole(x: Any) -> Any:
 
 
 @function
-def factorial(n: Any, exact: bool = False) -> Any:
+@only(extend=("zero",))
+def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """`gamma(n + 1)`; 0 for negative numbers."""
-    del exact
     (n,) = inexact(n)
     negative = elementwise.less(n, 0)
     found = gamma(elementwise.add(elementwise.where(negative, 0, n), 1))
@@ -297,7 +310,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
 
 @function
-def betaln(a: Any, b: Any) -> Any:
+def betaln(a: Any, b: Any, /) -> Any:
     """The logarithm of the beta function."""
     a, b = inexact(a, b)
     both = gammaln(elementwise.add(a, b))
@@ -305,7 +318,7 @@ def betaln(a: Any, b: Any) -> Any:
 
 
 @function
-def beta(a: Any, b: Any) -> Any:
+def beta(a: Any, b: Any, /) -> Any:
     """The beta function."""
     a, b = inexact(a, b)
     signs = [gammasgn(x) for x in (a, b, elementwise.add(a, b))]
@@ -325,7 +338,7 @@ def multigammaln(a: Any, d: int) -> Any:
 
 @function
 @kept
-def digamma(x: Any) -> Any:
+def digamma(x: Any, /) -> Any:
     """The derivative of `gammaln`: from ten up by its series, below by recurrence."""
     (x,) = inexact(x)
     reflects = elementwise.less(x, 0.5)

@@ -26,7 +26,7 @@ _PHI = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0)
 
 
 @function
-def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
+def hyp2f1(a: Any, b: Any, c: Any, z: Any, /) -> Any:
     """The hypergeometric function 2F1 of real arguments (15.2.1, continued to all z below 1).
 
     Of 0 or a negative integer as `a` or `b` it is a polynomial, at any z, unless `c` is another one

@@ -112,13 +112,13 @@ def _both(a: Any, x: Any) -> Any:
 
 
 @function
-def gammainc(a: Any, x: Any) -> Any:
+def gammainc(a: Any, x: Any, /) -> Any:
     """The lower incomplete gamma function, over `gamma(a)`."""
     return _gammainc(*inexact(a, x))
 
 
 @function
-def gammaincc(a: Any, x: Any) -> Any:
+def gammaincc(a: Any, x: Any, /) -> Any:
     """The upper incomplete gamma function, over `gamma(a)`."""
     return _gammaincc(*inexact(a, x))
 
@@ -259,7 +259,7 @@ def _betainc(a: Any, b: Any, x: Any, least: int = 0) -> Any:
 
 
 @custom_jvp
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: Any, b: Any, x: Any, /) -> Any:
     """The incomplete beta function, over `beta(a, b)`."""
     return _betainc(a, b, x)
 

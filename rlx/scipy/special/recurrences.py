@@ -18,7 +18,7 @@ _MOST_TERMS = 600
 
 
 @function
-def hyp1f1(a: Any, b: Any, x: Any) -> Any:
+def hyp1f1(a: Any, b: Any, x: Any, /) -> Any:
     """Kummer's confluent function, by its series at |x|, for |x| up to 200 (80 in f32).
 
     Digits cancel where `a` (for negative x, `b - a`) is far below zero.

@@ -20,13 +20,13 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 
 
 @function
-def zeta(x: Any, q: Any = 1.0) -> Any:
+def zeta(x: Any, q: Any = None, out: None = None) -> Any:
     """The zeta function of Hurwitz, for x above 1 and positive q (Euler and Maclaurin).
 
     Infinite where `q` is 0 or a negative integer; at other negative numbers it is NaN unless `x`
     is an integer and `q` above -5.
     """
-    x, q = inexact(x, q)
+    x, q = inexact(x, 1.0 if q is None else q)
     total: Any = 0.0
     for n in range(_DIRECT):
         total = total + rnp.power(q + n, -x)
@@ -90,7 +90,7 @@ def bernoulli(n: int) -> Any:
 
 
 @function
-def poch(z: Any, m: Any) -> Any:
+def poch(z: Any, m: Any, /) -> Any:
     """The rising factorial `gamma(z + m) / gamma(z)`."""
     z, m = inexact(z, m)
     sign = gammasgn(z + m) * gammasgn(z)
@@ -101,9 +101,8 @@ def poch(z: Any, m: Any) -> Any:
 
 
 @function
-def comb(N: Any, k: Any, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     """The number of ways to choose `k` of `N`."""
-    del exact
     k = rnp.asarray(k)
     n: Any = rnp.add(N, rnp.subtract(k, 1)) if repetition else N
     n, k = inexact(n, k)
@@ -120,14 +119,14 @@ def _rounding(x: Any) -> Any:
 
 
 @function
-def boxcox(x: Any, lmbda: Any) -> Any:
+def boxcox(x: Any, lmbda: Any, /) -> Any:
     """`(x ** lmbda - 1) / lmbda`, the logarithm for lmbda = 0."""
     x, lmbda = inexact(x, lmbda)
     return boxcox1p(x - 1, lmbda)
 
 
 @function
-def boxcox1p(x: Any, lmbda: Any) -> Any:
+def boxcox1p(x: Any, lmbda: Any, /) -> Any:
     """`boxcox(1 + x, lmbda)`."""
     x, lmbda = inexact(x, lmbda)
     logarithm = rnp.log1p(x)
@@ -140,7 +139,7 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
 
 
 @function
-def loggamma(x: Any) -> Any:
+def loggamma(x: Any, /) -> Any:
     """The logarithm of the gamma function, NaN below zero."""
     (x,) = inexact(x)
     return gammaln(rnp.where(rnp.less(x, 0), rnp.nan, x))  # no slope of a pole times 0
@@ -167,7 +166,7 @@ def _exponential_integral(x: Any) -> Any:
 
 
 @function
-def exp1(x: Any) -> Any:
+def exp1(x: Any, /) -> Any:
     """The exponential integral E1 of positive x."""
     (x,) = inexact(x)
     return _exp1(x)

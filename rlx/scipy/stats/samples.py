@@ -10,10 +10,19 @@ import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir.shape import normalize_axis
 from rlx.tracing.apply import function, inexact
+from rlx.tracing.only import only
 
 
 @function
-def sem(a: Any, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = False) -> Any:
+@only(nan_policy=("propagate",))
+def sem(
+    a: Any,
+    axis: int | None = 0,
+    ddof: int = 1,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
     """The standard error of the mean."""
     (a,) = inexact(a)
     count = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
@@ -21,7 +30,10 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = False) 
 
 
 @function
-def rankdata(a: Any, method: str = "average", *, axis: int | None = None) -> Any:
+@only(nan_policy=("propagate",))
+def rankdata(
+    a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Any:
     """Ranks from 1; equal ones share their average, min or max, or are dense or ordinal.
 
     NaN are the last, each of a rank of its own, as in JAX.
@@ -65,7 +77,10 @@ class ModeResult(NamedTuple):
 
 
 @function
-def mode(a: Any, axis: int | None = 0, *, keepdims: bool = False) -> ModeResult:
+@only(nan_policy=("propagate",))
+def mode(
+    a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
+) -> ModeResult:
     """The most frequent value along an axis, the least of several; NaN is one value, the last."""
     x = rnp.ravel(a) if axis is None else rnp.moveaxis(rnp.asarray(a), axis, -1)
     rows = rnp.sort(x, -1)

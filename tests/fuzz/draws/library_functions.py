@@ -58,7 +58,8 @@ NOT_DRAWN: Mapping[str, str] = {
         "needs an axis with a name: drawn by `ranks`",
     ),
     **alike(
-        "scipy.fft.opposite np.fft.dtype_of np.fft.placed np.fft.opposite np.linalg.squares "
+        "scipy.fft.opposite np.fft.dtype_of np.fft.require_device np.fft.opposite "
+        "np.linalg.squares "
         "lax.linalg.lu_with_order lax.linalg.permutation_of "
         "lax.linalg.pivoted_qr",
         "a part of other functions, without a documented meaning",
@@ -87,13 +88,17 @@ NOT_DRAWN: Mapping[str, str] = {
 EXCUSED: Mapping[str, str] = {
     "device": "there is one device",
     "out": "refused: arrays are immutable",
+    **alike("nan_policy extend select select_range sort subset_by_index subset_by_value "
+            "orthogonalize transposed p_indices return_indices", "refused but for the default"),
+    **alike("overwrite_input overwrite_x subok workers driver lapack_driver "
+            "assume_unique_indices", "not read"),
     "np.argsort(kind)": "names of NumPy's algorithms",
     "_": "ignored", "lwork": "ignored",
     "blocksize": "ignored",
     "reduction_input_size_override": "a hint", "out_sharding": "refused",
     "group_offset": "refused unless None", "kwargs": "refused",
     "diff_n": "refused unless None",
-    "how": "passed to a function", "optimize": "a hint",
+    "optimize": "a hint",
     "freq_axis": "with time_axis", "time_axis": "with freq_axis",
     "max_iterations": "of an iteration",
 }  # fmt: skip
@@ -102,15 +107,14 @@ EXCUSED: Mapping[str, str] = {
 
 _FOLD: Own = {"axis": axis}
 _FLOAT: Own = {"x": array(*FLOATS)}
-_WEIGHTED: Own = {"x": array(*FLOATS, ranks=(1, 3)), "axis": axis}
+_WEIGHTED: Own = {"a": array(*FLOATS, ranks=(1, 3)), "axis": axis}
 _SPACE: Own = {"lhs": _IMAGE, "rhs": _KERNEL, "padding": _PADS}
 _POOL: Own = {"x": _IMAGE, "padding": one_of("SAME", "VALID", ((1, 0), (0, 1)))}
 _CHANNEL: Own = {"x": _IMAGE, "gamma": per(1), "beta": per(1)}
 _SPECIAL: Own = {"x": array(*FLOATS)}
 _SOLVE: Own = {"a": positive, "b": of_first(lambda d, x: d.values((x.dtype,), (*x.shape[:-1], 2)))}
 _SIZED: Own = {
-    "x": array(*REAL, ranks=(1, 2)),
-    "y": array(*REAL, ranks=(1, 2)),
+    **dict.fromkeys(("ar", "ar1", "ar2"), array(*REAL, ranks=(1, 2))),
     "size": up_to(7, 1),
 }
 _FOLDED_RANGE: Own = {"axis": one_of(0, -1), "start": one_of(1, 2.5, np.array([1, 2], "f4")),
@@ -128,11 +132,11 @@ FUNCTIONS: Mapping[str, Own] = {
     **alike("np.quantile np.nanquantile", {**_WEIGHTED, "q": one_of(0.25, 1.0, np.array(
         [0.1, 1], "f4"))}),
     **alike("np.percentile np.nanpercentile", {**_WEIGHTED, "q": one_of(25, 100.0)}),
-    **alike("np.median np.nanmedian", {"x": array(*FLOATS, ranks=(1, 3))}),
+    **alike("np.median np.nanmedian", {"a": array(*FLOATS, ranks=(1, 3))}),
     "np.average": _WEIGHTED, "np.arange": {"device": one_of(None)},
     **alike("np.linspace np.logspace np.geomspace", _FOLDED_RANGE),
     "np.geomspace": {**_FOLDED_RANGE, "start": one_of(1, 2.5), "stop": one_of(3, 9.0)},
-    "np.squeeze": {"x": shaped((1,), (1, 3), (3, 1, 1), (2, 1, 3)), "axis": single_axes},
+    "np.squeeze": {"a": shaped((1,), (1, 3), (3, 1, 1), (2, 1, 3)), "axis": single_axes},
     "lax.squeeze": {"array": shaped((1,), (1, 3), (1, 2, 3)), "dimensions": one_of((0,), (-1,))},
     "np.broadcast_to": {"shape": broadcast}, "lax.broadcast_in_dim": {"shape": broadcast},
     "lax.broadcast": {"sizes": one_of((), (2,), (2, 1))},
@@ -140,9 +144,9 @@ FUNCTIONS: Mapping[str, Own] = {
     "np.put_along_axis": {"indices": taken, "axis": axis, "values": one_of(1, 2), "inplace":
                           one_of(False), "mode": one_of("clip", "fill")},
     "np.put": {"inplace": one_of(False), "v": one_of(1, 2), "mode": one_of("clip", "wrap")},
-    "np.fill_diagonal": {"inplace": one_of(False), "x": array(ranks=(2, 2)), "val": one_of(3)},
+    "np.fill_diagonal": {"inplace": one_of(False), "a": array(ranks=(2, 2)), "val": one_of(3)},
     "np.choose": {
-        "index": lambda d, _: d.random.integers(-1, 3, (3,)).astype("i4"),
+        "a": lambda d, _: d.random.integers(-1, 3, (3,)).astype("i4"),
         "choices": lambda d, _: [d.values(REAL, (3,)), d.values(REAL, (3,))],
         "mode": one_of("raise", "clip", "wrap"),
     },
@@ -150,7 +154,7 @@ FUNCTIONS: Mapping[str, Own] = {
     "np.histogramdd": {"bins": one_of(2, 3), "range": one_of(None), "weights": one_of(None)},
     "np.histogram2d": {"x": shaped((5,)), "y": like(), "bins": one_of(2, 3), "range": one_of(None),
                        "weights": one_of(None)},
-    **alike("np.histogram np.histogram_bin_edges", {"x": shaped((5,), (2, 3), of=("f4", "i4"))}),
+    **alike("np.histogram np.histogram_bin_edges", {"a": shaped((5,), (2, 3), of=("f4", "i4"))}),
     "np.bincount": {"x": lambda d, _: d.random.integers(0, 5, 6).astype("i4"),
                     "weights": one_of(None, np.arange(6.0, dtype="f4"))},
     "np.digitize": {"bins": sorted_vector}, "np.searchsorted": {
@@ -164,60 +168,60 @@ FUNCTIONS: Mapping[str, Own] = {
         d.values(INEXACT, (2, 3)), d.values(INEXACT, (2, 3))]},
     "np.select": {"condlist": lambda d, _: [d.values("?", (3,)), d.values("?", (3,))],
                   "choicelist": lambda d, _: [d.values(REAL, (3,)), d.values(REAL, (3,))]},
-    "np.ix_": {"arrays": lambda d, _: [d.values(("i4",), (2,)), d.values(("i4",), (3,))]},
-    "np.meshgrid": {"arrays": lambda d, _: [d.values(REAL, (2,)), d.values(REAL, (3,))]},
+    "np.ix_": {"args": lambda d, _: [d.values(("i4",), (2,)), d.values(("i4",), (3,))]},
+    "np.meshgrid": {"xi": lambda d, _: [d.values(REAL, (2,)), d.values(REAL, (3,))]},
     "np.block": {"arrays": lambda d, _: [[d.values(("f4",), (2, 2)), d.values(("f4",), (2, 1))]]},
     "np.indices": {"dimensions": one_of((2, 3), (0, 2), (3,))},
     "np.full": {"shape": _SHAPES}, "np.ones": {"shape": _SHAPES},
-    "np.empty": {"shape": _SHAPES}, "np.pad": {"x": array(ranks=(1, 3)), "mode": one_of(
+    "np.empty": {"shape": _SHAPES}, "np.pad": {"array": array(ranks=(1, 3)), "mode": one_of(
         "constant", "edge", "reflect", "symmetric", "wrap"), "kwargs": one_of({})},
     **alike("np.ones_like np.full_like np.empty_like lax.full_like", {
         "shape": _SHAPES}),
     **alike("np.unique np.union1d np.intersect1d np.setdiff1d np.setxor1d", _SIZED),
     **alike("np.nonzero np.flatnonzero np.argwhere", {"fill_value": up_to(3)}),
-    "np.compress": {"condition": shaped((2,), (3,), of=("?",)), "x": array(ranks=(1, 2)),
+    "np.compress": {"condition": shaped((2,), (3,), of=("?",)), "a": array(ranks=(1, 2)),
                     "axis": axis, "size": up_to(4, 1)},
-    "np.extract": {"condition": shaped((2, 3), of="?"), "x": like("f4", "i4")},
+    "np.extract": {"condition": shaped((2, 3), of="?"), "arr": like("f4", "i4")},
     "np.where": {"x": beside(), "y": beside(), "condition": array("?"), "size": one_of(None)},
     "np.packbits": {"a": array("?", "u1"), "axis": axis}, "np.unpackbits": {
         "a": array("u1"), "axis": axis, "count": one_of(None, 3)},
     "np.cov": {"m": array("f4", "f8", ranks=(1, 2)), "y": one_of(None), "fweights": one_of(None),
                "aweights": one_of(None), "ddof": one_of(None, 0, 1)},
     "np.corrcoef": {"x": array("f4", "f8", ranks=(1, 2)), "y": one_of(None)},
-    "np.rot90": {"x": array(ranks=(2, 4)), "axes": one_of((0, 1), (1, 0), (-1, 0))},
+    "np.rot90": {"m": array(ranks=(2, 4)), "axes": one_of((0, 1), (1, 0), (-1, 0))},
     "np.permute_dims": {"axes": of_first(lambda d, x: tuple(int(a) for a in d.random.permutation(
         x.ndim)))},
-    "np.tensordot": {"y": like(), "axes": one_of(0, 1, 2, ([0], [0]), (-1, -1))},
+    "np.tensordot": {"b": like(), "axes": one_of(0, 1, 2, ([0], [0]), (-1, -1))},
     **alike("np.matmul np.dot np.inner np.vdot", {
-        "x": shaped((3, 3), (2, 3, 3), (3,), of=("f4", "f8", "i4", "c8")),
-        "y": shaped((3, 3), (3,), of=("f4", "f8", "i4", "c8"))}),
+        **dict.fromkeys("xa", shaped((3, 3), (2, 3, 3), (3,), of=("f4", "f8", "i4", "c8"))),
+        **dict.fromkeys("yb", shaped((3, 3), (3,), of=("f4", "f8", "i4", "c8")))}),
     "np.matvec": {"x1": shaped((2, 3), (2, 2, 3)), "x2": shaped((3,))},
     "np.vecmat": {"x1": shaped((3,)), "x2": shaped((3, 2), (2, 3, 2))},
     "np.vecdot": {"x1": array(*INEXACT, ranks=(1, 3)), "x2": like(), "axis": axis},
-    "np.cross": {"x": shaped((3,), (2, 3)), "y": shaped((3,), (2, 3)), "axis": one_of(-1)},
+    "np.cross": {"a": shaped((3,), (2, 3)), "b": shaped((3,), (2, 3)), "axis": one_of(-1)},
     "np.convolve": {"a": shaped((5,), (3,), of=REAL), "v": shaped((2,), (4,), of=REAL),
                     "mode": one_of("full", "same", "valid")},
     "np.correlate": {"a": shaped((5,), (3,), of=REAL), "v": shaped((2,), (4,), of=REAL),
                      "mode": one_of("full", "same", "valid")},
-    **alike("np.bartlett np.blackman np.hamming np.hanning", {"m": up_to(6)}),
-    "np.kaiser": {"m": up_to(6), "beta": one_of(0.0, 3.5)},
+    **alike("np.bartlett np.blackman np.hamming np.hanning", {"M": up_to(6)}),
+    "np.kaiser": {"M": up_to(6), "beta": one_of(0.0, 3.5)},
     **alike("np.poly np.roots np.trim_zeros", {
         "seq_of_zeros": shaped((2,), (3,)), "p": shaped((3,), (4,)), "filt": one_of([0, 1, 2, 0])}),
     **alike("np.polyadd np.polysub np.polymul np.polydiv", {
-        "a": shaped((3,), (2,)), "b": shaped((3,), (1,)), "u": shaped((3,), (4,)),
+        "a1": shaped((3,), (2,)), "a2": shaped((3,), (1,)), "u": shaped((3,), (4,)),
         "v": shaped((2,), (1,))}),
     **alike("np.polyder np.polyint", {"p": shaped((3,), (4,)), "m": up_to(2), "k": one_of(0, 1)}),
-    "np.polyval": {"p": shaped((3,), (1,))}, "np.vander": {"x": shaped((3,), (2,)), "n": up_to(4)},
+    "np.polyval": {"p": shaped((3,), (1,))}, "np.vander": {"x": shaped((3,), (2,)), "N": up_to(4)},
     "np.apply_along_axis": {"func1d": text("lambda r: r[::-1]", "np.sum"), "args": one_of(()),
-                            "how": one_of({})},
-    "np.fromfunction": {"shape": one_of((2, 3), (4, 1)), "how": one_of({}),
+                            "kwargs": one_of({})},
+    "np.fromfunction": {"shape": one_of((2, 3), (4, 1)), "kwargs": one_of({}),
                         "dtype": one_of("float32", "int32")},
-    "np.gradient": {"f": array("f4", "f8", ranks=(1, 2)), "spacing": one_of((), (0.5,)),
+    "np.gradient": {"f": array("f4", "f8", ranks=(1, 2)), "varargs": one_of((), (0.5,)),
                     "axis": one_of(0, -1)},
     "np.ldexp": {"exponent": beside("i4")}, "np.resize": {"new_shape": _SHAPES},
-    "np.split": {"x": array(ranks=(1, 3)), "axis": axis}, "np.array_split": {
-        "x": array(ranks=(1, 3)), "axis": axis},
-    "np.tri": {"N": up_to(3)}, "np.diag": {"x": array(ranks=(1, 2))},
+    "np.split": {"ary": array(ranks=(1, 3)), "axis": axis}, "np.array_split": {
+        "ary": array(ranks=(1, 3)), "axis": axis},
+    "np.tri": {"N": up_to(3)}, "np.diag": {"v": array(ranks=(1, 2))},
     "np.rollaxis": {"axis": axis, "start": one_of(0, 1)},
     "np.moveaxis": {"source": axis, "destination": axis},
     "np.dynamic_update_slice": {"update": inner_block}, "lax.dynamic_update_slice": {
@@ -241,14 +245,15 @@ FUNCTIONS: Mapping[str, Own] = {
         "b": shaped((3, 2), (3,), of=("f4",))}),
     **alike("np.linalg.svd np.linalg.svdvals np.linalg.qr np.linalg.pinv np.linalg.matrix_rank "
             "np.linalg.cond np.linalg.lu scipy.linalg.svd lax.linalg.svd lax.linalg.qr "
-            "np.linalg.matrix_norm np.linalg.spectral_norm", {"a": _MATRIX, "x": _MATRIX, "mode":
+            "np.linalg.matrix_norm np.linalg.spectral_norm", {
+            **dict.fromkeys("aAx", _MATRIX), "mode":
             one_of("reduced", "complete", "r"), "p": one_of(None, 2, -2, "fro", 1, -1, np.inf),
             "ord": one_of("fro", "nuc", 1, 2, -1, -2, np.inf)}),
     **alike("np.linalg.det np.linalg.slogdet np.linalg.expm np.linalg.eig np.linalg.eigvals "
             "np.linalg.matrix_power np.linalg.lu_factor scipy.linalg.schur "
             "scipy.linalg.hessenberg lax.linalg.schur lax.linalg.hessenberg lax.linalg.lu "
             "lax.linalg.eig", {
-                "a": _SQUARE, "x": _SQUARE, "n": up_to(3, -2)}),
+                **dict.fromkeys("aAx", _SQUARE), "n": up_to(3, -2)}),
     "np.linalg.lstsq": {"a": _MATRIX, "b": of_first(lambda d, x: d.values(
         (x.dtype,), (x.shape[-2], 2)))},
     "np.linalg.multi_dot": {"arrays": lambda d, _: [d.values(("f4",), s) for s in (
@@ -259,12 +264,12 @@ FUNCTIONS: Mapping[str, Own] = {
     "np.linalg.vector_norm": {"x": array(*INEXACT, ranks=(1, 3)), "ord": one_of(2, 1, -1, np.inf, 0,
                                                                              3, 0.5)},
     "np.linalg.toeplitz": {"c": shaped((3,)), "r": one_of(None, np.array([1, 2], "f4"))},
-    "np.linalg.block_diag": {"arrays": lambda d, _: [d.values(INEXACT, (2, 3)), d.values(
+    "np.linalg.block_diag": {"arrs": lambda d, _: [d.values(INEXACT, (2, 3)), d.values(
         INEXACT, (1, 2))]},
     "np.linalg.trace": {"x": array(ranks=(2, 3))}, "np.linalg.diagonal": {"x": array(ranks=(2, 3))},
     "scipy.linalg.expm_frechet": {"A": shaped((3, 3), of=("f4", "f8")), "E": like(), "method":
                                   one_of(None)},
-    "scipy.linalg.solve_sylvester": {n: shaped((2, 2), of=("f4", "f8")) for n in "ABC"},
+    "scipy.linalg.solve_sylvester": {n: shaped((2, 2), of=("f4", "f8")) for n in "abq"},
     "scipy.linalg.eigh_tridiagonal": {"d": shaped((4,)), "e": shaped((3,))},
     "scipy.linalg.qr": {"a": shaped((3, 3), (2, 3), of=("f4", "f8")), "mode": one_of(
         "full", "r", "economic")},
@@ -335,7 +340,7 @@ FUNCTIONS: Mapping[str, Own] = {
     **alike("lax.polygamma", {"n": up_to(3), "x": array(*FLOATS)}),
     **alike("scipy.special.hyp1f1 scipy.special.hyp2f1", {
         n: shaped((3,), (), of=("f4", "f8")) for n in ("a", "b", "c", "x", "z")}),
-    **alike("nn.logsumexp scipy.special.logsumexp", {"x": array(*FLOATS), "b": beside("f4")}),
+    **alike("nn.logsumexp scipy.special.logsumexp", {"a": array(*FLOATS), "b": beside("f4")}),
     "scipy.stats.mode": {"axis": axis}, "scipy.stats.rankdata": {
         "a": array(*REAL), "method": one_of("average", "min", "max", "dense", "ordinal"),
         "axis": axis},

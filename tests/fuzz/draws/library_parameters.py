@@ -166,7 +166,8 @@ def sorted_vector(d: Draw, _: Given) -> Any:
 
 
 _ARRAYS = (
-    "x a m operand arr array ary data f v y p val z in1 in2 input src numbers c r s e d u theta phi"
+    "x a A a1 ar ar1 object m operand arr "
+    "array ary data f v y p val z in1 in2 input src numbers c r s e d u theta phi"
 )
 _SHAPES = one_of((), (3,), (2, 3), (0, 2), (1, 2, 2))
 _PADS = one_of("SAME", "VALID", ((1, 0), (0, 2)), ((0, 0), (1, 1)), "SAME_LOWER")
@@ -179,10 +180,12 @@ _SIGNAL = shaped((5,), (2, 3), (3, 2), (8,), of=("f4", "f8", "c8", "i4"))
 
 PARAMETERS: Mapping[str, Generator] = {
     **alike(_ARRAYS, array()), "g": array(),
-    **alike("b x2 y2 other exponent", beside()),
+    **alike("b a2 ar2 x2 y2 other exponent", beside()),
     **alike("predictions logits query x1 lhs", array(*FLOATS, ranks=(1, 3))),
     **alike("targets key value rhs update updates", like()),
-    **dict.fromkeys(("arrays", "operands", "arrays_and_dtypes", "keys"), several()),
+    **dict.fromkeys(
+        ("arrays", "tup", "arys", "arrs", "operands", "arrays_and_dtypes", "keys"), several()
+    ),
     "axis": axis, "axes": axes, "source": axis, "destination": axis,
     **dict.fromkeys(("axis1", "axis2", "axisa", "axisb", "axisc", "split_axis"), axis),
     "dimension": axis_from_the_front, "dimensions": axes_from_the_front,
@@ -260,7 +263,7 @@ PARAMETERS: Mapping[str, Generator] = {
     "lower": FLAG, "upper": FLAG, "copy": FLAG, "bias": FLAG, "test_elements": array(*REAL),
     "element": array(*REAL), "sample": array("f4", ranks=(2, 2)), "max_squarings": one_of(16, 2),
     "table": shaped((5, 3), (2, 4)), "state": one_of(0.5, np.float32(0.1)), "args": one_of(()),
-    "body": text("lambda i, j: i * 2 + j"), "checkpoints": one_of(None, 1, 2),
+    "function": text("lambda i, j: i * 2 + j"), "checkpoints": one_of(None, 1, 2),
     "max_trips": one_of(None, 9), "batch_size": one_of(None, 2), "unroll": one_of(1, 2),
     **alike("keepdims stable descending promote_integers reverse equal_nan invert return_index "
         "return_inverse return_counts return_sign rowvar returned increasing full_matrices "
