@@ -22,7 +22,7 @@ TESTED_WITH_THEIR_PASS = frozenset(
         *("conv_channels_last", "conv_winograd"),
         *("int8_dequant_matmul", "quantize_rows", "dequant_matmul_words"),
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "cond", "custom_call"),
-        *("custom_derivative", "ffi_call", "effect_call", "check"),
+        *("custom_derivative", "ffi_call", "effect_call", "check", "refuse_derivative"),
         *("all_gather", "all_reduce", "all_reduce_start", "all_reduce_done", "all_to_all"),
         *("axis_index", "collective_broadcast", "collective_permute", "reduce_scatter"),
         *("selective_scan", "gated_delta_net"),

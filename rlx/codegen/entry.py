@@ -75,9 +75,11 @@ from rlx.codegen.schedule import (
     number_of,
 )
 from rlx.errors import InternalError
+from rlx.ir import ops
 from rlx.ir.graph import Node
 from rlx.ir.inspect import computed_ops
 from rlx.ir.op import Trait
+from rlx.ir.reports import report_of
 from rlx.passes.rewrite import bodies_of
 
 Kernels: TypeAlias = Mapping[tuple[Any, ...], Kernel]
@@ -341,9 +343,10 @@ def _body_nodes(node: Node) -> Iterator[Node]:
 def describe_fault(node: Node, number: int) -> str:
     """Return one line about a node whose kernel failed: with the line of what can fail in it."""
     failing = failing_node(node)
-    if failing is node:
-        return describe(node, number)
-    return describe(replace(failing, name=node.name), number)
+    line = describe(node if failing is node else replace(failing, name=node.name), number)
+    if failing.op is not ops.check:
+        return line
+    return f"{line}: {report_of(failing.attribute('report')).summary()}"
 
 
 def _in_place(thunk: Thunk) -> str:

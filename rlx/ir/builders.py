@@ -370,6 +370,10 @@ class Builders(Generic[Value]):
         """`x` itself; policies of `checkpoint` may ask for `name`."""
         return self._one(OPS["named"], (x,), name=name)
 
+    def refuse_derivative(self, x: Operand[Value], *, because: str) -> Value:
+        """`x` itself; a derivative through it is an error, which says `because`."""
+        return self._one(OPS["refuse_derivative"], (x,), because=because)
+
     def scan(
         self,
         *operands: Operand[Value],

@@ -1,4 +1,4 @@
-"""What checks tell when they fail, by the numbers that ops `check` have of them.
+"""Messages of checks, by the numbers that ops `check` have of them.
 
 A report is data: two equal ones have one number, which holds in this process.
 """
@@ -24,7 +24,11 @@ class Report(ABC):
 
     @abstractmethod
     def message(self, values: Sequence[Any]) -> str:
-        """Tell what is wrong, by the values that the check was given."""
+        """Say what is wrong, by the values that the check was given."""
+
+    def summary(self) -> str:
+        """Say what is checked, without values: what an artifact in C has of the message."""
+        return str(self.error.__doc__).partition("\n")[0]
 
     def raised(self, values: Sequence[Any]) -> CheckError:
         """Return the error to raise."""

@@ -1,4 +1,4 @@
-"""Rules of callbacks and checks."""
+"""Rules of callbacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from rlx.jaxpr.checks import error_if
 from rlx.jaxpr.internals import JaxprEqn
 from rlx.jaxpr.interpret import rule
 from rlx.jaxpr.types import dtype_of, shape_of_aval
@@ -33,6 +34,10 @@ def _host_function(equation: JaxprEqn) -> Any:
 
 @rule("pure_callback")
 def pure_callback(equation: JaxprEqn, *operands: Any) -> Any:
+    callback = equation.params["callback"]
+    raised = error_if(equation, getattr(callback, "callback_func", callback), operands)
+    if raised is not None:
+        return raised
     method = equation.params["vmap_method"]
     found = callbacks.pure_callback(
         _host_function(equation), _results(equation), *operands, vmap_method=method

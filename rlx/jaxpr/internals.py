@@ -83,6 +83,11 @@ def weakly_typed(x: Any, aval: Any) -> Any:
     return lax._convert_element_type(x, aval.dtype, bool(aval.weak_type))
 
 
+def forget_trace(thunk: Any, args: tuple[Any, ...]) -> None:
+    """Let a forward rule be traced again for these arguments."""
+    inspect.getclosurevars(thunk.f).nonlocals.get("cells", {}).pop(args, None)
+
+
 def closed_over(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any] = ()) -> ClosedJaxpr:
     """Return a program together with its constants."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, consts)

@@ -299,7 +299,21 @@ class Executable(CompiledCode):
 
         record = Record.take(self.arena.header)
         self.arena.header[[*FAULT_WORDS]] = 0
-        return describe_fault(self.signature.name, status, program_nodes(self.plan.graph), record)
+        nodes = program_nodes(self.plan.graph)
+        return describe_fault(self.signature.name, status, nodes, record, self._operands_of)
+
+    def _operands_of(self, origin: int) -> list[Array | None]:
+        """Return what the operands of a node hold; None for rows, whose step is not recorded."""
+        from rlx.codegen.lower.graph import all_thunks
+        from rlx.codegen.schedule import number_of
+
+        thunk = next(t for t in all_thunks(self.schedule.thunks) if number_of(t) == origin)
+        return [
+            self.arena.view(ref.offset, ref.type.dtype, ref.type.static_shape).copy()
+            if ref.type.is_static and not ref.advances
+            else None
+            for ref in thunk.operands
+        ]
 
     # Making
 

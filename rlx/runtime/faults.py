@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rlx.codegen.entry import failing_node
@@ -18,6 +18,7 @@ from rlx.errors import (
 )
 from rlx.ir import ops
 from rlx.ir.graph import Node
+from rlx.ir.reports import report_of
 from rlx.runtime.foreign import raised_by
 from rlx.runtime.signature import Array
 
@@ -79,12 +80,23 @@ class Record:
         return Record(int(header[1]), int(header[2]), found, limit)
 
 
-def describe_fault(name: str, status: int, nodes: Sequence[Node], record: Record) -> BaseException:
-    """Return the exception for a status that program `name` returned, with the node at fault."""
+def describe_fault(
+    name: str,
+    status: int,
+    nodes: Sequence[Node],
+    record: Record,
+    operands_of: Callable[[int], Sequence[Array | None]],
+) -> BaseException:
+    """Return the exception for a status that program `name` returned, with the node at fault.
+
+    `operands_of` returns what the operands of a node hold, by its number; None where that is lost.
+    """
     node = _blamed(nodes[record.origin]) if 0 <= record.origin < len(nodes) else None
     source = None if node is None else node.source
     if status == Status.FOREIGN_CALL_FAILED:
         return _raised_outside(record.position, node)
+    if status == Status.CHECK_FAILED and node is not None and node.op is ops.check:
+        return _failed_check(node, operands_of(record.origin)[1:])
     kind = _KINDS.get(Status(status))
     if kind is None:
         return InternalError(f"{name} returned status {Status(status).name}", source=source)
@@ -102,6 +114,14 @@ def _raised_outside(code: int, node: Node | None) -> BaseException:
     if isinstance(error, RlxError) and error.source is None:
         return error.located(_title(node), None if node is None else node.source)
     return error
+
+
+def _failed_check(node: Node, values: Sequence[Array | None]) -> RlxError:
+    """Return the error of a check, with its values where all are there."""
+    report = report_of(node.attribute("report"))
+    if any(value is None for value in values):
+        return report.error(report.summary(), source=report.source)
+    return report.raised(values)
 
 
 def _index(record: Record) -> str:

@@ -72,6 +72,9 @@ class _Message(Report):
     text: str
     tree: TreeDef
 
+    def summary(self) -> str:
+        return self.text
+
     def message(self, values: Sequence[Any]) -> str:
         positional, named = tree_unflatten(self.tree, map(np.asarray, values))
         return self.text.format(*positional, **named) + " (`check` failed)"
@@ -163,8 +166,8 @@ def checkify(f: Function, errors: frozenset[ErrorCategory] = user_checks) -> Fun
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
     """Check that `pred`, one bool, holds; `msg.format(*fmt_args, **fmt_kwargs)` says what is wrong.
 
-    Where `checkify` traces, its error tells; where `pred` is known, a CheckError is raised. What
-    is compiled must be checkified.
+    Under `checkify` it becomes part of the error that is returned. Elsewhere a CheckError is
+    raised, by a compiled program when it runs; an artifact in C returns the status CHECK_FAILED.
     """
     if debug and not is_functionalized():
         return

@@ -149,8 +149,8 @@ def optax_lbfgs() -> Made:
     return step, (x, optimizer.init(x))
 
 
-@program("diffrax")
-def diffrax_gradient() -> Made:
+def diffrax_solve(max_steps: int = 4096) -> Callable[..., Any]:
+    """Return the squares of a pendulum's states, a function of its start and stiffness."""
     import diffrax as dfx
 
     def solve(start: Any, stiffness: Any) -> Any:
@@ -159,10 +159,16 @@ def diffrax_gradient() -> Made:
         times = dfx.SaveAt(ts=jnp.linspace(0.0, 2.0, 10))
         found = dfx.diffeqsolve(
             term, dfx.Tsit5(), 0.0, 2.0, 0.05, start, args=stiffness, saveat=times,
-            stepsize_controller=control,
+            stepsize_controller=control, max_steps=max_steps,
         )  # fmt: skip
         return jnp.sum(found.ys**2)
 
+    return solve
+
+
+@program("diffrax")
+def diffrax_gradient() -> Made:
+    solve = diffrax_solve()
     return jax.value_and_grad(solve, (0, 1)), (jnp.array([1.0, 0.0]), jnp.array(2.0))
 
 

@@ -11,7 +11,7 @@ import pytest
 import rlx
 import rlx.numpy as rnp
 from rlx import lax
-from rlx.errors import CheckError, GraphError, InputError, UnsupportedError
+from rlx.errors import CheckError, FailedCheckError, InputError, UnsupportedError
 from rlx.jax.experimental import checkify
 from rlx.jax.experimental.checkify import check
 from rlx.passes.checks import functionalize
@@ -258,9 +258,26 @@ def test_a_check_of_what_is_known_raises_with_the_line_that_makes_it() -> None:
     assert caught.value.source.function == "positive_log"
 
 
-def test_a_check_that_is_compiled_without_checkify_is_a_typed_error() -> None:
-    with pytest.raises(GraphError, match=r"check: compiled code.*\n.*positive_log\n.*checkify"):
-        rlx.jit(positive_log)(F32(1))
+def test_a_check_that_is_compiled_without_checkify_ends_the_run() -> None:
+    compiled = rlx.jit(positive_log)
+    assert compiled(F32(1)) == 0
+    with pytest.raises(
+        FailedCheckError, match=r"-1.0 must be positive.*\n.*positive_log"
+    ) as caught:
+        compiled(F32(-1))
+    assert caught.value.message == "-1.0 must be positive, and 0.0 more (`check` failed)"
+    assert compiled(F32(1)) == 0
+
+
+def test_compiled_checks_in_loops_batches_and_derivatives_end_the_run() -> None:
+    def total(xs: Any) -> Any:
+        return rlx.scan(lambda c, x: (c + positive_log(x), None), F32(0), xs)[0]
+
+    for f in (total, rlx.grad(total), rlx.vmap(positive_log)):
+        compiled = rlx.jit(f)
+        compiled(np.ones(3, F32))
+        with pytest.raises(FailedCheckError, match="must be positive"):
+            compiled(np.array([1, -2, 3], F32))
 
 
 def test_errors_are_thrown_outside_and_checked_again_inside() -> None:

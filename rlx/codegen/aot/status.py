@@ -33,6 +33,7 @@ MEANING: dict[AnyStatus, str] = {
     Status.INVALID_DISTRIBUTION: "logits without a distribution",
     Status.COLLECTIVE_FAILED: "MPI returned an error",
     Status.FOREIGN_CALL_FAILED: "a function from outside returned an error",
+    Status.CHECK_FAILED: "a check of the program failed",
     LoadStatus.SHORT_ARENA: "the arena is too small",
     LoadStatus.NO_WEIGHTS: "the weights are missing: call load_weights before setup",
     LoadStatus.MISALIGNED_WEIGHTS: "the weights are not aligned to {alignment} bytes",

@@ -4,6 +4,7 @@ Importing this package registers every kind; `build_kernel` makes the kernel of 
 """
 
 from rlx.codegen.kernels import attention as attention
+from rlx.codegen.kernels import checks as checks
 from rlx.codegen.kernels import collective as collective
 from rlx.codegen.kernels import conv as conv
 from rlx.codegen.kernels import foreign as foreign

@@ -22,7 +22,7 @@ from rlx.ir.graph import Node
 from rlx.ir.index_maps import Index, address, identity
 from rlx.ir.shape import Extent, Shape, product, upper
 
-no_kernel("check", because="legalization refuses what `passes.checks` has not made a result")
+no_kernel("refuse_derivative", because="legalization replaces it by its operand")
 no_kernel("barrier", because="it orders nodes before lowering, and its result is its operand")
 
 TILE = 16

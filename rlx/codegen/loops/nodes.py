@@ -519,6 +519,7 @@ class Status(enum.IntEnum):
     INVALID_DISTRIBUTION = 7
     COLLECTIVE_FAILED = 8
     FOREIGN_CALL_FAILED = 9
+    CHECK_FAILED = 10
 
 
 DETAIL_WORDS = (6, 7)

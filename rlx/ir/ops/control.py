@@ -62,12 +62,18 @@ def barrier(x: TensorType, *dependencies: TensorType) -> TensorType:
     return x
 
 
+@op(_FAMILY, Trait.VIEW)
+def refuse_derivative(x: TensorType, *, because: str) -> TensorType:
+    """`x` itself; a derivative through it is an error, which says `because`."""
+    return x
+
+
 @op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT, Trait.FOREIGN, Trait.IMPURE, Trait.EFFECT)
 def check(failed: TensorType, *values: TensorType, report: int) -> TensorType:
     """End the run where `failed`, one bool, holds, with the error that `ir.reports` keeps.
 
-    The report of that number tells of the `values`. The result is 0: a value for what has to
-    hold on to the check. Compiled programs have no checks: `passes.checks` makes them results.
+    The report of that number formats the `values`. The result is 0, a value for what depends on
+    the check. `passes.checks` makes it a result of the program instead.
     """
     require_dtype(failed, "bool", "failed")
     require_shape(failed, (), "failed")

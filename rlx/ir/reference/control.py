@@ -8,6 +8,7 @@ from rlx.ir import ops
 from rlx.ir.reference.registry import Array, reference
 from rlx.ir.reports import report_of
 
+reference.absent(ops.refuse_derivative, because="a view: the interpreter returns the operand")
 reference.absent(ops.barrier, because="a view: the interpreter returns the operand")
 reference.absent(ops.bytes_as_words, because="a view: the interpreter reads the operand so")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from rlx.errors import GraphError, UnsupportedError
+from rlx.errors import UnsupportedError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OpDef, Trait
@@ -19,21 +19,12 @@ def legalize(graph: Graph) -> Rewritten:
     %1: f32[4] = stop_gradient %0      ->      %1: f32[4] = exp %0
     %2: f32[4] = exp %1
     """
-    return apply_rewrites(graph, [_stop_gradient, _check])
+    return apply_rewrites(graph, [_operand])
 
 
-@rewrite(ops.stop_gradient)
-def _stop_gradient(node: Node) -> Value:
+@rewrite(ops.stop_gradient, ops.refuse_derivative)
+def _operand(node: Node) -> Value:
     return node.operands[0]
-
-
-@rewrite(ops.check)
-def _check(node: Node) -> None:
-    raise GraphError(
-        "check: compiled code does not raise a check's error unless it is a result (checkify)",
-        source=node.source,
-        remedy="compile rlx.jax.experimental.checkify.checkify(f), and throw its error outside",
-    )
 
 
 def unsupported_nodes(graph: Graph, supports: Callable[[OpDef], bool]) -> list[Node]:

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rlx
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.passes.autodiff.errors import NoDerivativeError
+from rlx.tracing.apply import emit
 from tests.passes.autodiff.checking import (
     Case,
     check_first_order,
@@ -187,6 +190,19 @@ CONTROL = cases(
     ("stop_gradient", lambda x: ops.sin(x) + ops.stop_gradient(x) * 0.0, ((3,),)),
 )
 ALL = [*SHAPE, *REDUCTION, *LINALG, *INDEXING, *NORM, *ATTENTION, *LOSS, *CONTROL]
+
+
+@pytest.mark.parametrize("transform", [rlx.grad, lambda f: lambda x: rlx.jvp(f, (x,), (x,))])
+def test_a_refused_derivative_is_an_error_where_it_is_taken(transform: Any) -> None:
+    def f(x: Any, y: Any) -> Any:
+        marked = emit(ops.refuse_derivative, x, because="of no use")
+        return y * marked + rlx.stop_gradient(marked)
+
+    assert rlx.jit(f)(2.0, 3.0) == 8
+    assert rlx.jit(rlx.vmap(f))(np.full(2, 2.0), np.full(2, 3.0)).tolist() == [8, 8]
+    assert rlx.jit(rlx.grad(f, 1))(2.0, 3.0) == 2
+    with pytest.raises(NoDerivativeError, match="of no use"):
+        transform(lambda x: f(x, 3.0))(2.0)
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.derived import graft, place, present
+from rlx.passes.autodiff.errors import NoDerivativeError
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp, zero
 from rlx.passes.autodiff.sweep import vjp_in_graph
+
+_STOP = "stop_gradient its operand"
 
 zero(ops.check, because="it is done for its effect, which the values of a program decide")
 
@@ -49,6 +52,18 @@ def _held_back(operand: Value, at: Pullback) -> Value:
 
 def _declare(graph: Graph, prefix: str, like: Sequence[Value]) -> list[Value]:
     return [graph.input(f"{prefix}{i}", v.shape, v.dtype) for i, v in enumerate(like)]
+
+
+@vjp(ops.refuse_derivative)
+def refuse_derivative_vjp(at: Pullback, x: Value, *, because: str) -> Derivatives:
+    raise NoDerivativeError(because, remedy=_STOP)
+
+
+@jvp(ops.refuse_derivative)
+def refuse_derivative_jvp(at: Pushforward, x: Value, *, because: str) -> Derivatives:
+    if at.tangents[0] is None:
+        return None
+    raise NoDerivativeError(because, remedy=_STOP)
 
 
 @vjp(ops.barrier)

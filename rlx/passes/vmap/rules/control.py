@@ -25,6 +25,11 @@ def barrier_batch(at: Batching, x: Value, *dependencies: Value) -> Batched:
     return MaybeBatched(ops.barrier(x, *dependencies), at.batched[0])
 
 
+@batch(ops.refuse_derivative)
+def refuse_derivative_batch(at: Batching, x: Value, *, because: str) -> Batched:
+    return MaybeBatched(ops.refuse_derivative(x, because=because), at.batched[0])
+
+
 @batch(ops.check)
 def check_batch(at: Batching, failed: Value, *values: Value, report: int) -> Batched:
     """Check all examples at once, and tell of the last one that fails, as JAX does."""

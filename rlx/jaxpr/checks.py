@@ -1,0 +1,90 @@
+"""Rules of errors of a running program: `checkify.check`, and `error_if` of Equinox.
+
+Both become ops `check`: a call from Python raises their message, an artifact in C returns the
+status CHECK_FAILED.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx.dataclass import dataclass
+from rlx.errors import FailedCheckError
+from rlx.ir import ops
+from rlx.ir.reports import Report, number_of
+from rlx.jaxpr.internals import JaxprEqn, user_source
+from rlx.jaxpr.interpret import rule
+from rlx.jaxpr.types import dtype_of, shape_of_aval
+from rlx.tracing.apply import emit
+
+
+@dataclass(frozen=True)
+class _Checkified(Report):
+    """An error of `jax.experimental.checkify`; the values are the leaves of its tree."""
+
+    tree: Any
+
+    def summary(self) -> str:
+        blank = jax.tree_util.tree_unflatten(self.tree, range(self.tree.num_leaves))
+        made = (jax.tree_util.tree_unflatten(t, range(t.num_leaves)) for t in _kinds(blank))
+        return "; ".join(getattr(error, "fmt_string", type(error).__name__) for error in made)
+
+    def message(self, values: Sequence[Any]) -> str:
+        return str(jax.tree_util.tree_unflatten(self.tree, values).get())
+
+
+def _kinds(error: Any) -> list[Any]:
+    """Return the trees of the exceptions that an error may hold."""
+    return list(error._metadata.values())
+
+
+@rule("check")
+def check(equation: JaxprEqn, *operands: Any) -> Any:
+    """A check that `checkify` has not made a result: it ends the run."""
+    if equation.params["debug"]:
+        return []
+    tree = equation.params["err_tree"]
+    report = _Checkified(FailedCheckError, tree, source=user_source(equation))
+    for failed in jax.tree_util.tree_unflatten(tree, operands)._pred.values():
+        emit(ops.check, rnp.any(failed), *operands, report=number_of(report))
+    return []
+
+
+@dataclass(frozen=True)
+class _Numbered(Report):
+    """Messages of which a value is the number."""
+
+    messages: tuple[str, ...]
+
+    def summary(self) -> str:
+        """The message, or the first line of each that it may be."""
+        if len(self.messages) == 1:
+            return self.messages[0]
+        lines = (message.strip().partition("\n")[0] for message in self.messages)
+        return "one of: " + "; ".join(dict.fromkeys(filter(None, lines)))
+
+    def message(self, values: Sequence[Any]) -> str:
+        return self.messages[int(values[0])]
+
+
+def error_if(equation: JaxprEqn, callback: Any, operands: Sequence[Any]) -> list[Any] | None:
+    """Return the results of a callback of Equinox's that raises; None for another callback.
+
+    Equinox calls it in the branch of a failed check.
+    """
+    if getattr(callback, "__module__", None) != "equinox._errors":
+        return None
+    if callback.__qualname__ == "_error.<locals>.tpu_msg":
+        return list(operands[:-1])  # the CPU does not come so far
+    if callback.__qualname__ != "_error.<locals>.raises":
+        return None
+    messages = tuple(inspect.getclosurevars(callback).nonlocals["msgs"])
+    report = _Numbered(FailedCheckError, messages, source=user_source(equation))
+    emit(ops.check, np.asarray(True), *operands, report=number_of(report))
+    return [rnp.zeros(shape_of_aval(v.aval), dtype_of(v.aval)) for v in equation.outvars]
