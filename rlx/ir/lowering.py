@@ -1,6 +1,6 @@
 """Lowering records: how a node is computed; the op alone says what.
 
-    %3: f32[8, 384] = matmul %0, %1 lowering = tile(rows = 8, columns = 32, lanes = 16)
+    %3: f32[8, 384] = matmul %0, %1 lowering = schedule(rows = 8, columns = 32, lanes = 16)
 
 A pass attaches a record where it has chosen among kernels; code generation looks kernels up by
 op and kind of record. A record never changes what a node means: the reference interpreter,
@@ -37,6 +37,11 @@ class Lowering:
     @property
     def name(self) -> str:
         return record_name(type(self))
+
+    @property
+    def calls_library(self) -> bool:
+        """True if memory is all that the kernel reads and writes: nothing is fused with it."""
+        return False
 
 
 RECORDS: dict[str, type[Lowering]] = {}
@@ -149,18 +154,69 @@ class Streamed(Lowering):
     lanes: int
 
 
+ROWS, PANELS = "rows", "panels"
+"""Parts of an item of work, in the order of a schedule: blocks of rows, and groups of panels."""
+
+
 @record
 @dataclass(frozen=True, slots=True)
-class Direct(Lowering):
-    """A convolution in register tiles that read the input without a copy.
+class Schedule(Lowering):
+    """How the loops of a contraction run: its register tile, their order, how operands are read.
 
-    A tile is `high` by `wide` positions by `columns` output channels, in vectors of `lanes`.
+        schedule(rows = 12, columns = 32, lanes = 16, order = ("batch", "rows", "panels"))
+
+    The left operand has rows (positions, of a convolution), the right one columns (channels), cut
+    into panels. A schedule without `order` is completed by the pass that attaches it. The result
+    does not depend on it but for rounding: sums run along the folded axes in their order.
     """
 
-    high: int
-    wide: int
-    columns: int
-    lanes: int
+    rows: int = 1
+    """Rows of a tile; of a convolution, positions along the last spatial axis but one."""
+    columns: int = 1
+    """Columns of a tile, which are those of a panel."""
+    lanes: int = 1
+    """Columns of a vector."""
+    across: int = 1
+    """Positions of a tile along the last spatial axis of a convolution."""
+    order: tuple[str, ...] = ()
+    """The outer loops, the last fastest: axes of the result by name, `"rows"` and `"panels"`."""
+    blocks: int = 1
+    """Equal parts that the tiles down an axis of rows are cut in."""
+    groups: int = 1
+    """Equal parts that panels are cut in."""
+    depth: int = 0
+    """Steps of a folded axis between which sums are kept in memory; 0 for all at once."""
+    left: Literal["in_place", "copied", "registers"] = "in_place"
+    """How the rows of a tile are read: copied first, to memory or for few rows to registers."""
+    right: Literal["in_place", "panels"] = "panels"
+    """How columns are read: as stored, or from panels that are packed before."""
+    prefetch: int = 0
+    """Rows of a panel that are prefetched before their use; 0 for none."""
+    prefetch_left: bool = False
+    """True if the rows of the next tile are prefetched."""
+    unroll: int = 0
+    """Steps that are unrolled; 0 for four of a small tile, and one of a large."""
+    inner: Literal["across", "panels"] = "across"
+    """The inner loop of an item: positions along the last spatial axis, or panels."""
+    border: Literal["padded", "in_place"] = "padded"
+    """How windows that reach outside are computed: over a padded copy, or without their taps."""
+    library: Literal["none", "blas"] = "none"
+    """A library that is called in place of all loops."""
+
+    @property
+    def calls_library(self) -> bool:
+        return self.library != "none"
+
+    def require_tile(self) -> None:
+        """Raise a ShapeError for a tile without elements, or of no whole vectors."""
+        counts = (self.rows, self.across, self.columns, self.lanes, self.blocks, self.groups)
+        if min(counts) < 1 or self.columns % self.lanes or min(self.depth, self.unroll) < 0:
+            raise ShapeError(
+                f"a tile of {self.rows} by {self.across} rows and {self.columns} columns in "
+                f"vectors of {self.lanes}, in {self.blocks} blocks and {self.groups} groups, has "
+                "no elements, or no whole vectors",
+                remedy="give each at least one, and columns that the lanes divide",
+            )
 
 
 @record
@@ -234,4 +290,8 @@ class OneKernel(Lowering):
 class Library(Lowering):
     """A call of a library that is linked."""
 
-    library: Literal["lapack", "blas"]
+    library: Literal["lapack"]
+
+    @property
+    def calls_library(self) -> bool:
+        return True

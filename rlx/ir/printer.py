@@ -31,7 +31,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node
 from rlx.ir.literal import Literal
 from rlx.ir.literal_text import element_texts, float_text
-from rlx.ir.lowering import Lowering, fields_of
+from rlx.ir.lowering import Lowering
 from rlx.ir.op import Trait
 from rlx.ir.shape import Dim, Symbol, symbols_of
 from rlx.ir.types import TensorType
@@ -137,9 +137,12 @@ class Style:
         return text
 
     def lowering(self, lowering: Lowering, indent: str = "") -> str:
-        """Print a record as `tile(rows = 8, columns = 32, lanes = 16)`."""
-        fields = fields_of(lowering).items()
-        listed = ", ".join(f"{name} = {self.value(value, indent)}" for name, value in fields)
+        """Print a record as `tile(rows = 8, columns = 32, lanes = 16)`, without defaults."""
+        listed = ", ".join(
+            f"{f.name} = {self.value(getattr(lowering, f.name), indent)}"
+            for f in dataclasses.fields(lowering)
+            if exact(getattr(lowering, f.name)) != exact(f.default)
+        )
         return f"{lowering.name}({listed})"
 
     def value(self, value: Any, indent: str) -> str:

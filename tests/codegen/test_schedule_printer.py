@@ -17,5 +17,5 @@ def test_a_call_shows_the_record_of_its_node_or_anchor() -> None:
     text = str(lower_for(graph, named_target("x86-64-v3")).schedule)
     lines = {line.split("(")[0].strip(): line for line in text.splitlines() if "->" in line}
     assert "f32[384, 64]{panels(width = " in lines["pack_panels"]
-    assert "; tile(rows = " in lines["fused"]
+    assert "; schedule(rows = " in lines["fused"]
     assert lines["scan"].endswith("; one_kernel()")

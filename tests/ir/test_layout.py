@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.op import make_attrs
 from rlx.ir.parser import parse_graph
 from rlx.ir.printer import format_graph
@@ -20,8 +22,10 @@ from rlx.ir.types import TensorType
 from rlx.ir.verify import errors_of
 from rlx.passes.rewrites.unfuse import unfuse
 
+SCHEDULE = Schedule(rows=2, columns=4, lanes=4, order=("batch", "rows", "panels"))
 
-def packed_product(tile: Tile | None = Tile(rows=2, columns=4, lanes=4)) -> Graph:  # noqa: B008
+
+def packed_product(tile: Schedule | None = SCHEDULE) -> Graph:
     graph = Graph("packed")
     a, b = graph.input("a", (3, 5)), graph.input("b", (5, 6))
     attrs = make_attrs(ops.matmul, {})
@@ -80,7 +84,7 @@ def test_an_output_in_a_layout_is_a_fault() -> None:
 def test_an_input_in_a_layout_is_not_compiled() -> None:
     graph = Graph("given")
     b = graph.input_of("b", TensorType(DType.F32, (5, 6), Panels(4)))
-    tile = Tile(rows=2, columns=4, lanes=4)
+    tile = SCHEDULE
     attrs = make_attrs(ops.matmul, {})
     graph.set_outputs(graph.append(ops.matmul, (graph.input("a", (3, 5)), b), attrs, lowering=tile))
     assert errors_of(graph) == []
@@ -90,7 +94,7 @@ def test_an_input_in_a_layout_is_not_compiled() -> None:
 
 def test_a_tile_of_another_width_than_the_panels_is_refused() -> None:
     with pytest.raises(ShapeError, match="does not fit b"):
-        packed_product(Tile(rows=2, columns=8, lanes=4))
+        packed_product(replace(SCHEDULE, columns=8))
 
 
 def test_only_static_columns_are_packed_and_once() -> None:

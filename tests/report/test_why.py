@@ -35,7 +35,9 @@ def stages_of(graph: Graph, precision: str | None = None) -> Stages:
     return Stages.of(graph, named_target("x86-64-v3"), precision)
 
 
-TEXT = """\
+RECORD = 'schedule(rows = 4, columns = 16, lanes = 8, order = ("batch", "rows", "panels"))'
+
+TEXT = f"""\
 Fused: 2
   matmul + add + relu
     around matmul
@@ -53,7 +55,7 @@ Not fused: 2
     at model.py:6 in mlp
 
 Kernels chosen: 2
-  matmul(f32[8, 32], f32[32, 48]) as tile(rows = 4, columns = 16, lanes = 8)
+  matmul(f32[8, 32], f32[32, 48]) as {RECORD}
     b is packed in setup: it depends on params and constants only
     at model.py:2 in mlp
   matmul(f32[8, 48], f32[48, 3])
@@ -65,7 +67,7 @@ Calls: 4
     in setup
     at model.py:2 in mlp
   matmul_relu_8x48
-    in run; tile(rows = 4, columns = 16, lanes = 8); reads panels(width = 16)
+    in run; {RECORD}; reads panels(width = 16)
     at model.py:2 in mlp, model.py:3 in mlp, model.py:4 in mlp
   matmul_exp_8x3
     in run

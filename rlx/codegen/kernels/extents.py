@@ -1,4 +1,4 @@
-"""Extents inside a kernel: literals, or expressions over its i64 arguments."""
+"""Extents inside a kernel: literals, or expressions over its i64 arguments; groups of axes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Prim
-from rlx.ir.shape import Extent, Factor, Quotient
+from rlx.ir.shape import Extent, Factor, Quotient, Shape
 
 
 class Extents:
@@ -36,3 +36,15 @@ class Extents:
             return self._symbols[factor.name]
         dividend, missing = factor.nonnegative
         return self(dividend) / factor.divisor - missing
+
+
+def matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    """Group the axes of `[..., rows, columns]` as (batch, row, column)."""
+    rank = len(shape) - 2
+    return (tuple(range(rank)), (rank,), (rank + 1,))
+
+
+def row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    """Group the axes as (nothing, all rows, column): one matrix multiplies all rows."""
+    rank = len(shape) - 1
+    return ((), tuple(range(rank)), (rank,))

@@ -13,12 +13,12 @@ from typing import Any
 from rlx.ir.declaration import op, takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.lowering import Direct, Tile, lowered_by
+from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.conv import conv, require_direct
 from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.elementwise import bitcast, bitwise_and, bitwise_or, cast, shift_left
-from rlx.ir.ops.linalg import matmul, require_tile
+from rlx.ir.ops.linalg import matmul, require_tiled_product
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import narrow, pad
 from rlx.ir.shape import upper
@@ -28,7 +28,7 @@ __all__ = ["conv_bf16", "matmul_bf16"]
 
 _FAMILY = "linalg"
 _PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
-_PAIR = 2
+BF16_PER_WORD = 2
 _HALF_BITS = 16
 _UPPER = 0xFFFF0000
 
@@ -40,9 +40,9 @@ def words_of_bf16(x: Value, axis: int) -> Value:
     in a zero.
     """
     extent = upper(x.shape[axis])
-    half = -(-extent // _PAIR)
+    half = -(-extent // BF16_PER_WORD)
     bits = bitcast(x, to=DType.U16)
-    if extent % _PAIR:
+    if extent % BF16_PER_WORD:
         none = (0,) * x.rank
         bits = pad(bits, low=none, high=(*none[:axis], 1, *none[axis + 1 :]), value=0)
     bits = cast(bits, to=DType.U32)
@@ -75,18 +75,20 @@ def conv_bf16(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorTyp
     return result
 
 
-@lowered_by(matmul_bf16, Tile, layouts=(1,))
-def _matmul_bf16_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
-    """Register tiles of `tile.rows` rows by one panel of columns."""
+@lowered_by(matmul_bf16, Schedule, layouts=(1,))
+def _matmul_bf16_in_tiles(schedule: Schedule, a: TensorType, b: TensorType) -> None:
+    """Register tiles of `schedule.rows` rows by one panel of columns."""
     _sums(a)
-    require_tile(tile, b)
+    require_tiled_product(schedule, a, b)
 
 
-@lowered_by(conv_bf16, Direct, layouts=(1,))
+@lowered_by(conv_bf16, Schedule, layouts=(1,))
 @takes(ConvAttributes)
-def _conv_bf16_direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
+def _conv_bf16_direct(
+    schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes
+) -> None:
     """Register tiles over an input that is padded already."""
-    require_direct(direct, x, w, window)
+    require_direct(schedule, x, w, window)
 
 
 def _sums(words: TensorType) -> TensorType:

@@ -17,12 +17,12 @@ from rlx.errors import DTypeError, ShapeError
 from rlx.ir.declaration import op, takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.lowering import Direct, Tile, lowered_by
+from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import OpDef, Trait
 from rlx.ir.ops.conv import conv, require_direct
 from rlx.ir.ops.conv_geometry import ConvAttributes, Pads
 from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift_left, shift_right
-from rlx.ir.ops.linalg import matmul, require_tile
+from rlx.ir.ops.linalg import matmul, require_tiled_product
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import narrow, pad, reshape
 from rlx.ir.ops.shape import slice as strided
@@ -212,20 +212,20 @@ def _codes(x: TensorType) -> TensorType:
     return x.with_dtype(DType.I32)
 
 
-@lowered_by(matmul_bytes, Tile, layouts=(1,))
-def _matmul_bytes_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
-    """Register tiles of `tile.rows` rows by one panel of columns."""
+@lowered_by(matmul_bytes, Schedule, layouts=(1,))
+def _matmul_bytes_in_tiles(schedule: Schedule, a: TensorType, b: TensorType) -> None:
+    """Register tiles of `schedule.rows` rows by one panel of columns."""
     _words(a)
-    require_tile(tile, b)
+    require_tiled_product(schedule, a, b)
 
 
-@lowered_by(conv_bytes, Direct, layouts=(1,))
+@lowered_by(conv_bytes, Schedule, layouts=(1,))
 @takes(ConvAttributes)
 def _conv_bytes_direct(
-    direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes
+    schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes
 ) -> None:
     """Register tiles over an input that is padded already."""
-    require_direct(direct, _words(x), w, window)
+    require_direct(schedule, _words(x), w, window)
 
 
 def _words(x: TensorType, *, signed: bool = False) -> TensorType:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from rlx.errors import ShapeError
 from rlx.ir.declaration import op, takes
 from rlx.ir.layout import ChannelPanels, Layout
-from rlx.ir.lowering import Direct, Windowed, lowered_by
+from rlx.ir.lowering import Schedule, Windowed, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.conv_geometry import (
     ConvAttributes,
@@ -24,6 +24,7 @@ from rlx.ir.ops.conv_geometry import (
     result_extents,
     undilated,
 )
+from rlx.ir.ops.linalg import require_order
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
 from rlx.ir.shape import Shape, upper
 from rlx.ir.types import TensorType
@@ -56,29 +57,32 @@ def conv(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     return TensorType(dtype, (x.shape[0], w.shape[0], *spatial))
 
 
-@lowered_by(conv, Direct, layouts=(1,))
+@lowered_by(conv, Schedule, layouts=(1,))
 @takes(ConvAttributes)
-def _conv_direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
+def _conv_direct(schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
     """Register tiles over an input that is padded already, and weights in panels of channels."""
     require_dtype(x, "f32 f64")
-    require_direct(direct, x, w, window)
+    require_direct(schedule, x, w, window)
 
 
-def require_direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
+def require_direct(
+    schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes
+) -> None:
     """Raise a ShapeError unless tiles fit the positions, and `w` is packed in panels for them."""
     planes = _bare_planes(x, w, window.sliding(x.rank))
-    require_tiles(direct, w, planes.positions, ChannelPanels(direct.columns, window.groups))
+    require_tiles(schedule, w, planes.positions, ChannelPanels(schedule.columns, window.groups))
 
 
-def require_tiles(direct: Direct, w: TensorType, positions: Shape, layout: Layout) -> None:
+def require_tiles(schedule: Schedule, w: TensorType, positions: Shape, layout: Layout) -> None:
     """Raise a ShapeError unless tiles of vectors fit the positions, and `w` has their panels."""
+    require_order(schedule, "image", "group", "layer")
     _, rows, columns = map(upper, positions)
-    fits = 1 <= direct.high <= rows and 1 <= direct.wide <= columns
-    whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
-    if not (fits and whole and w.layout == layout):
+    fits = schedule.rows <= rows and schedule.across <= columns and schedule.lanes >= 2
+    if not (fits and w.layout == layout and (schedule.depth, schedule.right) == (0, "panels")):
         raise ShapeError(
-            f"tiles of {direct.high} by {direct.wide} positions and {direct.columns} channels in "
-            f"vectors of {direct.lanes} do not fit w of type {w} and positions {positions}",
+            f"tiles of {schedule.rows} by {schedule.across} positions and {schedule.columns} "
+            f"channels in vectors of {schedule.lanes} do not fit w of type {w} and positions "
+            f"{positions}",
             remedy="choose tiles that do, or leave the choice to the passes",
         )
 

@@ -10,10 +10,11 @@ from rlx.errors import ShapeError
 from rlx.ir.declaration import op, takes
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Direct, Windowed, lowered_by
+from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.conv import conv, require_tiles
 from rlx.ir.ops.conv_geometry import ConvAttributes, Geometry, Planes
+from rlx.ir.ops.linalg import require_order
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import transpose
 from rlx.ir.shape import Shape
@@ -78,12 +79,18 @@ def planes_of(x: Shape, w: Shape, sliding: Geometry) -> Planes:
     return Planes.of(images_first(x), weights_first(w), sliding)
 
 
-@lowered_by(conv_channels_last, Direct, layouts=(1,))
+@lowered_by(conv_channels_last, Schedule, layouts=(1,))
 @takes(ConvAttributes)
-def _direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
-    """Register tiles over an input that is padded already, and weights in panels of channels."""
+def _scheduled(schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
+    """Register tiles over an input that is padded already, and weights in panels of channels.
+
+    Where each channel is a group, both are read in place, borders too.
+    """
+    if schedule.border == "in_place":
+        _require_depthwise(schedule, x, w, window)
+        return
     planes = _bare_planes(x, w, window.sliding(x.rank))
-    require_tiles(direct, w, planes.positions, Panels(direct.columns))
+    require_tiles(schedule, w, planes.positions, Panels(schedule.columns))
     if window.groups != 1:
         raise ShapeError(
             f"tiles of channels take one group, not {window.groups}",
@@ -91,18 +98,21 @@ def _direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes
         )
 
 
-@lowered_by(conv_channels_last, Windowed)
-@takes(ConvAttributes)
-def _depthwise(windowed: Windowed, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
-    """Vectors of channels, each of which is a group, over an input that is read in place."""
+def _require_depthwise(
+    schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes
+) -> None:
+    """Raise unless vectors of channels, each of which is a group, fit."""
     require_dtype(x, "f32 f64")
+    require_order(schedule, "image", "layer")
     sliding = window.sliding(x.rank)
     known = all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape))
     cropped = any(min(axis.low, axis.high) < 0 or axis.input_dilation > 1 for axis in sliding)
     alone = x.shape[-1] == w.shape[-1] == window.groups and w.shape[-2] == 1
-    if windowed.lanes < 1 or not (known and alone) or cropped:
+    fits = known and alone and schedule.columns <= window.groups
+    whole = schedule.rows == 1 and schedule.left == schedule.right == "in_place"
+    if not (fits and whole) or schedule.depth or cropped:
         raise ShapeError(
-            f"vectors of {windowed.lanes} channels do not fit x of type {x} and w of type {w} in "
+            f"vectors of {schedule.lanes} channels do not fit x of type {x} and w of type {w} in "
             f"{window.groups} groups: each channel is one, extents are known, nothing is cropped",
             remedy="leave the choice to the passes",
         )

@@ -6,7 +6,7 @@ from rlx.errors import ShapeError
 from rlx.ir.declaration import op
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Library, Streamed, Tile, lowered_by
+from rlx.ir.lowering import PANELS, ROWS, Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
 from rlx.ir.ops.shape import reshape, transpose
@@ -39,23 +39,59 @@ def matmul(a: TensorType, b: TensorType) -> TensorType:
     return TensorType(dtype, (*batch, a.shape[-2], b.shape[-1]))
 
 
-@lowered_by(matmul, Tile, layouts=(1,))
-def _matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
-    """Register tiles of `tile.rows` rows by one panel of columns, packed or as stored in `b`."""
+@lowered_by(matmul, Schedule, layouts=(1,))
+def _scheduled(schedule: Schedule, a: TensorType, b: TensorType) -> None:
+    """Register tiles of `a` by one panel of columns, packed or as stored in `b`; or a library."""
+    if schedule.library == "blas":
+        _require_library(a, b)
+        return
     require_dtype(a, "f32 f64")
-    require_tile(tile, b)
+    require_tiled_product(schedule, a, b)
 
 
-def require_tile(tile: Tile, b: TensorType) -> None:
-    """Raise a ShapeError unless `b` is read in panels of `tile.columns` columns."""
-    tile.require_positive()
-    packed = b.layout == Panels(tile.columns)
-    whole = b.layout is None and upper(b.shape[-1]) >= tile.columns
-    if not (packed or whole) or tile.columns % tile.lanes:
+def require_tiled_product(schedule: Schedule, a: TensorType, b: TensorType) -> None:
+    """Raise a ShapeError unless a product in tiles fits `a`, and `b` as it is stored."""
+    require_order(schedule, "batch")
+    if schedule.left == "registers":
+        _require_streamed(schedule, a, b)
+        return
+    packed = b.layout == Panels(schedule.columns) and schedule.right == "panels"
+    whole = b.layout is None and upper(b.shape[-1]) >= schedule.columns
+    if not (packed or (whole and schedule.right == "in_place")):
         raise ShapeError(
-            f"a tile of {tile.rows} rows and {tile.columns} columns in vectors of {tile.lanes} "
-            f"does not fit b of type {b}",
+            f"a tile of {schedule.rows} rows and {schedule.columns} columns in vectors of "
+            f"{schedule.lanes}, read {schedule.right}, does not fit b of type {b}",
             remedy="choose a tile that does, or leave the choice to the passes",
+        )
+
+
+def require_order(schedule: Schedule, *axes: str) -> None:
+    """Raise a ShapeError unless a schedule has a tile, and an order of just these axes."""
+    schedule.require_tile()
+    if sorted(schedule.order) != sorted((*axes, ROWS, PANELS)):
+        raise ShapeError(
+            f"the outer loops of a schedule are {', '.join(schedule.order) or 'none'}; they must "
+            f"be {', '.join((*axes, ROWS, PANELS))}, in any order",
+            remedy="name each once, or leave the choice to the passes",
+        )
+
+
+def _require_streamed(schedule: Schedule, a: TensorType, b: TensorType) -> None:
+    """Raise a ShapeError unless all rows of `a` are multiplied at once with rows of `b`."""
+    lanes, columns = schedule.lanes, b.shape[-1]
+    rows = a.shape[-2] if b.rank > 2 else product(a.shape[:-1])
+    known = isinstance(columns, int) and columns >= lanes and rows == schedule.rows
+    fits = schedule.columns == lanes and schedule.depth and schedule.blocks == 1
+    if not (fits and known and b.layout is None and schedule.right == "in_place"):
+        raise ShapeError(
+            f"{schedule.rows} rows in registers and {schedule.depth} rows of b at a time, in "
+            f"vectors of {lanes}, do not fit a of type {a} and b of type {b}",
+            remedy="give as many rows as a has, panels of one vector, and a depth",
+        )
+    if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
+        raise ShapeError(
+            f"a streamed product does not broadcast the matrices of b, of type {b}",
+            remedy="broadcast b first",
         )
 
 
@@ -74,48 +110,17 @@ def matmul_transposed(a: TensorType, b: TensorType, *, left: bool, right: bool) 
     return result
 
 
-@lowered_by(matmul_transposed, Tile, layouts=(1,))
-def _matmul_transposed_in_tiles(
-    tile: Tile, a: TensorType, b: TensorType, *, left: bool, right: bool
+@lowered_by(matmul_transposed, Schedule, layouts=(1,))
+def _scheduled_transposed(
+    schedule: Schedule, a: TensorType, b: TensorType, *, left: bool, right: bool
 ) -> None:
-    if right:
+    if right and schedule.library == "none":
         raise ShapeError("tiles read b as it is", remedy="pack its transpose, with pack_panels")
-    _matmul_in_tiles(tile, swapped_type(a) if left else a, b)
+    _scheduled(schedule, swapped_type(a) if left else a, swapped_type(b) if right else b)
 
 
-@lowered_by(matmul, Streamed)
-def _matmul_streamed(streamed: Streamed, a: TensorType, b: TensorType) -> None:
-    """Rows of `b` unpacked, each multiplied by all rows of `a` at once."""
-    require_dtype(a, "f32 f64")
-    lanes, columns = streamed.lanes, b.shape[-1]
-    rows = a.shape[-2] if b.rank > 2 else product(a.shape[:-1])
-    fits = lanes >= 1 and streamed.columns % lanes == 0 and streamed.depth >= 1
-    known = isinstance(columns, int) and columns >= lanes and isinstance(rows, int)
-    if not (fits and known and streamed.columns >= 1 and b.layout is None):
-        raise ShapeError(
-            f"blocks of {streamed.columns} columns, {streamed.depth} rows at a time, in vectors of "
-            f"{lanes} do not fit a of type {a} and b of type {b}",
-            remedy="leave the choice to the passes",
-        )
-    if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
-        raise ShapeError(
-            f"a streamed product does not broadcast the matrices of b, of type {b}",
-            remedy="broadcast b first",
-        )
-
-
-@lowered_by(matmul_transposed, Streamed)
-def _matmul_transposed_streamed(
-    streamed: Streamed, a: TensorType, b: TensorType, *, left: bool, right: bool
-) -> None:
-    if right:
-        raise ShapeError("a streamed product reads b as it is", remedy="transpose it first")
-    _matmul_streamed(streamed, swapped_type(a) if left else a, b)
-
-
-@lowered_by(matmul, Library)
-def _matmul_by_library(_: Library, a: TensorType, b: TensorType) -> None:
-    """One call for each matrix, with 32-bit integers."""
+def _require_library(a: TensorType, b: TensorType) -> None:
+    """Raise unless a product is one call for each matrix, with 32-bit integers."""
     require_dtype(a, "f32 f64 complex")
     for extent in (*a.shape[-2:], b.shape[-1], product(a.shape[:-1])):
         if upper(extent) > LARGEST_OF_BLAS:
@@ -124,13 +129,6 @@ def _matmul_by_library(_: Library, a: TensorType, b: TensorType) -> None:
                 f"of type {b}",
                 remedy="leave the choice to the passes",
             )
-
-
-@lowered_by(matmul_transposed, Library)
-def _matmul_transposed_by_library(
-    library: Library, a: TensorType, b: TensorType, *, left: bool, right: bool
-) -> None:
-    _matmul_by_library(library, swapped_type(a) if left else a, swapped_type(b) if right else b)
 
 
 def swapped(x: Value) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlx.dataclass import dataclass
 from rlx.ir.graph import Node, Value
-from rlx.ir.lowering import Library
 from rlx.ir.op import Trait
 from rlx.ir.ops.attention import attention
 from rlx.ir.ops.attention_layout import layout_of
@@ -69,7 +68,7 @@ class FusionPolicy:
         less, whatever the reader costs. What a library computes is in memory.
         """
         known = node.op.has(Trait.EPILOGUE) and len(node.results) == 1
-        known &= not isinstance(node.lowering, Library)
+        known &= node.lowering is None or not node.lowering.calls_library
         return known and not self.folds_short_rows(node)
 
     def folds_short_rows(self, node: Node) -> bool:

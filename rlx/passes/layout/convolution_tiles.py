@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rlx.dataclass import dataclass
 from rlx.ir.graph import Node
-from rlx.ir.lowering import Direct
+from rlx.ir.lowering import Schedule
 from rlx.ir.ops.conv_geometry import Geometry, Planes, geometry
 from rlx.ir.shape import upper
 from rlx.target import Target
@@ -69,7 +69,7 @@ class Vectors:
         return cls(target.lanes(size), target.vector_registers, target.multiply_units)
 
 
-def cheapest_tile(planes: Planes, each: int, vectors: Vectors) -> Direct | None:
+def cheapest_tile(planes: Planes, each: int, vectors: Vectors) -> Schedule | None:
     """Choose the tile of least cost; of several the largest, the widest panel, and rows.
 
     `each` output channels of one group fill vectors of at most `lanes`; None if they are too few.
@@ -83,23 +83,23 @@ def cheapest_tile(planes: Planes, each: int, vectors: Vectors) -> Direct | None:
     return cheapest_tile_over(rows, columns, each, replace(vectors, lanes=lanes))
 
 
-def cheapest_tile_over(rows: int, columns: int, each: int, vectors: Vectors) -> Direct:
+def cheapest_tile_over(rows: int, columns: int, each: int, vectors: Vectors) -> Schedule:
     """Choose the tile of least cost over so many positions."""
     found = _tiles(rows, columns, each, vectors.lanes, vectors.registers)
 
-    def cost(tile: Direct) -> float:
+    def cost(tile: Schedule) -> float:
         return cycles_of_tiles(tile, rows, columns, each, vectors.units)
 
-    return min(found, key=lambda t: (cost(t), -_size(t), -t.columns, -t.wide))
+    return min(found, key=lambda t: (cost(t), -_size(t), -t.columns, -t.across))
 
 
-def _tiles(rows: int, columns: int, each: int, lanes: int, registers: int) -> Iterator[Direct]:
+def _tiles(rows: int, columns: int, each: int, lanes: int, registers: int) -> Iterator[Schedule]:
     """Yield the tiles that fit the registers and the result."""
     for vectors in range(1, min(_MOST_VECTORS, -(-each // lanes)) + 1):
         budget = most_rows(vectors, registers)
         for wide in range(1, min(columns, budget) + 1):
             for high in range(1, min(rows, budget // wide) + 1):
-                yield Direct(high, wide, vectors * lanes, lanes)
+                yield Schedule(high, vectors * lanes, lanes, wide)
 
 
 def most_rows(vectors: int, registers: int) -> int:
@@ -107,10 +107,10 @@ def most_rows(vectors: int, registers: int) -> int:
     return (registers - vectors - _REGISTERS_BESIDE_TILE) // vectors
 
 
-def cycles_of_tiles(tile: Direct, rows: int, columns: int, each: int, units: int) -> float:
+def cycles_of_tiles(tile: Schedule, rows: int, columns: int, each: int, units: int) -> float:
     """Return the cycles of a step, over all tiles that cover the result."""
-    positions, vectors = tile.high * tile.wide, tile.columns // tile.lanes
-    tiles = -(-rows // tile.high) * -(-columns // tile.wide) * -(-each // tile.columns)
+    positions, vectors = tile.rows * tile.across, tile.columns // tile.lanes
+    tiles = -(-rows // tile.rows) * -(-columns // tile.across) * -(-each // tile.columns)
     return tiles * cycles_of_step(positions, vectors, units)
 
 
@@ -120,5 +120,5 @@ def cycles_of_step(rows: int, vectors: int, units: int) -> float:
     return max(rows * vectors / units, loads / 2, _LATENCY)
 
 
-def _size(tile: Direct) -> int:
-    return tile.high * tile.wide * tile.columns
+def _size(tile: Schedule) -> int:
+    return tile.rows * tile.across * tile.columns

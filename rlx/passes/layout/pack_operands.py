@@ -8,7 +8,7 @@ either operand are absorbed (`matmul_transposed`). Products of bf16 run over wor
 target multiplies pairs and that pays (`matmul_bf16`), and are widened elsewhere:
 
     %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
-                                %3 = matmul %x, %2 lowering = tile(rows = 12, columns = 32, ...)
+                                %3 = matmul %x, %2 lowering = schedule(rows = 12, ...)
 
 The packing of a weight depends on params only and is hoisted into `setup`; that of an
 activation costs one pass over it and pays off from a few rows on. Requires nothing; run it
@@ -17,15 +17,20 @@ before fusion, so that what follows a product fuses with the packed form.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
+from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Lowering, Streamed, Tile, Turned
+from rlx.ir.lowering import PANELS, ROWS, Schedule, Tile, Turned
 from rlx.ir.op import Trait, make_attrs
-from rlx.ir.ops.bf16_products import words_of_bf16
+from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
 from rlx.ir.ops.linalg import swapped
 from rlx.ir.shape import Extent, format_shape, product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
+from rlx.passes.layout.split_product import Matrices, product_loops
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
 
@@ -90,7 +95,7 @@ def pack_operands(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass
 
 
 def choose_product(node: Node, target: Target) -> Choice:
-    """Choose tile and layout of `node`, a matmul."""
+    """Choose the schedule of `node`, a matmul."""
     a, _ = node.operands
     if a.shape[-1] == 1:
         return Why.ONE_TERM.because()
@@ -101,15 +106,61 @@ def choose_product(node: Node, target: Target) -> Choice:
     choice = _choose(node, target)
     if choice.why not in (Why.PACKED, Why.PACKED_ONCE, Why.ONE_PANEL):
         return Why.WIDENED.because(a.dtype)
-    if target.has_slow_bf16_dots and _rows(node) > _ROWS_OF_SLOW_PAIRS:
+    product_ = _Product.of(node)
+    if target.has_slow_bf16_dots and product_.rows > _ROWS_OF_SLOW_PAIRS:
         return Why.SLOW_PAIRS.because(target.cpu, _ROWS_OF_SLOW_PAIRS)
-    return Why.PAIRS.because(target.cpu, lowering=choice.lowering)
+    assert isinstance(choice.lowering, Schedule)
+    packed = replace(choice.lowering, right="panels")
+    words = replace(product_.matrices, inner=-(-upper(product_.inner) // BF16_PER_WORD))
+    return Why.PAIRS.because(target.cpu, lowering=product_loops(packed, words))
 
 
-def _rows(node: Node) -> int:
-    """Return how many rows of a product share one matrix, at most."""
-    a, b = node.operands
-    return upper(product(a.shape[:-1]) if b.rank == 2 else a.shape[-2])
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """The matrices of a product, and which of its operands are stored transposed."""
+
+    node: Node
+    a: Value
+    b: Value
+    transposed: tuple[bool, bool]
+    height: Extent
+    """Rows that one matrix multiplies."""
+    inner: Extent
+    width: Extent
+
+    @classmethod
+    def of(cls, node: Node) -> _Product:
+        (a, left), (b, right) = product_operands(node)
+        height, inner = (a.shape[-1], a.shape[-2]) if left else a.shape[-2:]
+        if b.rank == 2:
+            height = product((*a.shape[:-2], height))  # a shared matrix multiplies all rows at once
+        return cls(node, a, b, (left, right), height, inner, b.shape[-2 if right else -1])
+
+    @property
+    def rows(self) -> int:
+        return upper(self.height)
+
+    @property
+    def columns(self) -> int:
+        return upper(self.width)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element: products of bf16 multiply words of two."""
+        return max(self.a.dtype.size, DType.F32.size)
+
+    @property
+    def matrices(self) -> Matrices:
+        """Return the extents, at most."""
+        batch = upper(product(self.node.result.shape[:-2])) if self.b.rank > 2 else 1
+        inner, left = upper(self.inner), self.transposed[0]
+        return Matrices(batch, self.rows, inner, self.columns, self.size, left)
+
+    def scheduled(self, tile: Tile, *, packed: bool) -> Schedule:
+        """Return the schedule by a tile."""
+        right: Literal["panels", "in_place"] = "panels" if packed else "in_place"
+        schedule = Schedule(tile.rows, tile.columns, tile.lanes, right=right)
+        return product_loops(schedule, self.matrices)
 
 
 def _choose(node: Node, target: Target) -> Choice:
@@ -118,54 +169,49 @@ def _choose(node: Node, target: Target) -> Choice:
         return Why.DTYPE.because(a.dtype)
     if not target.has_vectors:
         return Why.NO_VECTORS.because(target.cpu)
-    (a, a_transposed), (b, b_transposed) = product_operands(node)
-    height, inner = (a.shape[-1], a.shape[-2]) if a_transposed else a.shape[-2:]
-    width = b.shape[-2 if b_transposed else -1]
-    columns = upper(width)
+    found = _Product.of(node)
+    a, b, columns = found.a, found.b, found.columns
     if columns == 0:
-        return Why.COLUMNS.because(width)
+        return Why.COLUMNS.because(found.width)
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
         return Why.BATCHES.because(format_shape(a.shape[:-2]), format_shape(b.shape[:-2]))
-    if b.rank == 2:
-        height = product((*a.shape[:-2], height))  # a shared matrix multiplies all rows at once
-    if not b_transposed and stays_in_place(b, upper(height), upper(inner), columns):
-        in_place = _choose_in_place(a, height, width, target)
+    right = found.transposed[1]
+    if not right and stays_in_place(b, found.rows, upper(found.inner), columns):
+        in_place = _choose_in_place(found, target)
         if in_place is not None:
             return in_place
-    tile = choose_tile(upper(height), columns, _lanes(a, target), target.vector_registers)
-    one_panel = width == tile.columns and not b_transposed
-    if one_panel and upper(inner) * columns >= _MIN_PANEL:
-        return Why.ONE_PANEL.because(columns, lowering=tile)
-    return _packing(node, height, inner, tile, columns)
+    lanes = target.lanes(found.size)
+    tile = choose_tile(found.rows, columns, lanes, target.vector_registers)
+    one_panel = found.width == tile.columns and not right
+    if one_panel and upper(found.inner) * columns >= _MIN_PANEL:
+        return Why.ONE_PANEL.because(columns, lowering=found.scheduled(tile, packed=False))
+    return _packing(found, tile)
 
 
-def _choose_in_place(a: Value, height: Extent, width: Extent, target: Target) -> Choice | None:
+def _choose_in_place(found: _Product, target: Target) -> Choice | None:
     """Choose how an unpacked `b` is read; None where its columns suit no tile."""
-    columns = upper(width)
-    lanes, registers = _lanes(a, target), target.vector_registers
-    rows, most = upper(height), registers // _REGISTERS_PER_ROW
-    if height in range(1, most + 1) and width == columns >= lanes:
+    rows, columns = found.rows, found.columns
+    lanes, registers = target.lanes(found.size), target.vector_registers
+    most = registers // _REGISTERS_PER_ROW
+    if found.height in range(1, most + 1) and found.width == columns >= lanes:
         streamed = choose_stream(rows, columns, lanes, registers)
         return Why.STREAMED.because(rows, most, streamed)
     tile = choose_tile(rows, columns, lanes, registers, whole=True)
-    return Why.IN_PLACE.because(rows, _FEW_ROWS, tile) if tile.columns >= 2 * lanes else None
+    if tile.columns < 2 * lanes:
+        return None
+    return Why.IN_PLACE.because(rows, _FEW_ROWS, found.scheduled(tile, packed=False))
 
 
-def _lanes(a: Value, target: Target) -> int:
-    """Return the sums that a vector holds: products of bf16 are summed in f32."""
-    return target.lanes(max(a.dtype.size, DType.F32.size))
-
-
-def _packing(node: Node, height: Extent, inner: Extent, tile: Tile, columns: int) -> Choice:
+def _packing(found: _Product, tile: Tile) -> Choice:
     """Choose whether `b` is packed for `tile`."""
-    fits = pays(node, height, inner, columns)
-    elements = upper(inner) * columns
-    if is_prepared(node.operands[1]):
-        once = Why.PACKED_ONCE.because(lowering=tile)
+    fits = pays(found.node, found.height, found.inner, found.columns)
+    elements, packed = upper(found.inner) * found.columns, found.scheduled(tile, packed=True)
+    if is_prepared(found.node.operands[1]):
+        once = Why.PACKED_ONCE.because(lowering=packed)
         return once if fits else Why.SMALL_WEIGHTS.because(elements, _MIN_WEIGHTS)
-    rows = upper(height)
+    rows = found.rows
     work, least = f"{rows} rows, {rows * elements}", f"{_MIN_ROWS} rows, {_MIN_WORK}"
-    return Why.PACKED.because(work, least, tile) if fits else Why.SMALL.because(work, least)
+    return Why.PACKED.because(work, least, packed) if fits else Why.SMALL.because(work, least)
 
 
 def packed_product(node: Node, choice: Choice) -> Value | None:
@@ -176,40 +222,39 @@ def packed_product(node: Node, choice: Choice) -> Value | None:
         return outer if outer.dtype.is_int else outer + 0.0  # with which sums begin
     if choice.why in (Why.WIDENED, Why.SLOW_PAIRS):
         return in_single_precision(node)
-    if choice.lowering is None:
+    if not isinstance(choice.lowering, Schedule):
         return None
     (a, a_transposed), (b, b_transposed) = product_operands(node)
     if choice.why is Why.PAIRS:
         pairs = _product_of_pairs(a, b, choice.lowering, (a_transposed, b_transposed))
         result: Value = ops.cast(pairs, to=node.result.dtype)
         return result
-    if isinstance(choice.lowering, Tile) and choice.why not in (Why.IN_PLACE, Why.ONE_PANEL):
+    if choice.lowering.right == "panels":
         b = in_panels(b, choice.lowering.columns, choice.lowering.lanes, transposed=b_transposed)
     return lowered_product(a, b, choice.lowering, left=a_transposed)
 
 
 def _product_of_pairs(
-    a: Value, b: Value, lowering: Lowering, transposed: tuple[bool, bool]
+    a: Value, b: Value, schedule: Schedule, transposed: tuple[bool, bool]
 ) -> Value:
     """Return the f32 product of bf16 operands over words of two; either may be given transposed."""
-    assert isinstance(lowering, Tile)
     rows = words_of_bf16(a, a.rank - 1 - transposed[0])
     if transposed[0]:
         rows = swapped(rows)
     columns = words_of_bf16(b, b.rank - 2 + transposed[1])
-    panels = in_panels(columns, lowering.columns, lowering.lanes, transposed=transposed[1])
+    panels = in_panels(columns, schedule.columns, schedule.lanes, transposed=transposed[1])
     attrs = make_attrs(ops.matmul_bf16, {})
-    return a.graph.append(ops.matmul_bf16, (rows, panels), attrs, lowering=lowering)[0]
+    return a.graph.append(ops.matmul_bf16, (rows, panels), attrs, lowering=schedule)[0]
 
 
 def lowered_product(
-    a: Value, b: Value, lowering: Lowering, *, left: bool, right: bool = False
+    a: Value, b: Value, schedule: Schedule, *, left: bool, right: bool = False
 ) -> Value:
-    """Return `a @ b` computed as `lowering` says; `left` and `right` say what is transposed."""
+    """Return `a @ b` computed as `schedule` says; `left` and `right` say what is transposed."""
     is_turned = left or right
     definition = ops.matmul_transposed if is_turned else ops.matmul
     attrs = make_attrs(definition, {"left": left, "right": right} if is_turned else {})
-    return a.graph.append(definition, (a, b), attrs, lowering=lowering)[0]
+    return a.graph.append(definition, (a, b), attrs, lowering=schedule)[0]
 
 
 def product_operands(node: Node) -> tuple[tuple[Value, bool], tuple[Value, bool]]:
@@ -294,7 +339,7 @@ def without_transpose(value: Value) -> tuple[Value, bool]:
     return value.node.operands[0], True
 
 
-def choose_stream(height: int, columns: int, lanes: int, registers: int) -> Streamed:
+def choose_stream(height: int, columns: int, lanes: int, registers: int) -> Schedule:
     """Choose blocks of columns, an even number of equal ones, and the rows of `b` to take at once.
 
     `depth` rows of `b` and their scalars stay in registers, with a vector of sums.
@@ -303,7 +348,17 @@ def choose_stream(height: int, columns: int, lanes: int, registers: int) -> Stre
     parts = -(-columns // _STREAMED_COLUMNS)
     if columns >= 2 * _LEAST_COLUMNS:
         parts += parts % 2
-    return Streamed(-(-columns // (parts * lanes)) * lanes, depth, lanes)
+    vectors = -(-columns // (parts * lanes))
+    return Schedule(
+        height,
+        lanes,
+        lanes,
+        order=("batch", PANELS, ROWS),
+        groups=-(-columns // (vectors * lanes)),
+        depth=depth,
+        left="registers",
+        right="in_place",
+    )
 
 
 def choose_tile(

@@ -8,7 +8,7 @@ turn their results before they are stored.
 from __future__ import annotations
 
 from rlx.ir.graph import Node
-from rlx.ir.lowering import Direct
+from rlx.ir.lowering import Schedule
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.convolution_tiles import Vectors, cycles_of_tiles
 from rlx.passes.layout.pack_operands import choose_tile, is_prepared
@@ -21,7 +21,7 @@ _TURN = 0.6
 """Cycles in which a result is turned."""
 
 
-def beats_product(node: Node, tile: Direct, target: Target) -> bool:
+def beats_product(node: Node, tile: Schedule, target: Target) -> bool:
     """True if tiles cost less than the product; weights of the call would be packed for either."""
     x, w = node.operands
     if x.dtype.is_low_precision or not is_prepared(w):

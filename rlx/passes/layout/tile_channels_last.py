@@ -3,7 +3,7 @@
     %2 = conv_channels_last %x, %w {padding = ((1, 1), (1, 1))}
         ->  %2 = pad %x
             %3 = pack_panels %w {width = 32}
-            %4 = conv_channels_last %2, %3 lowering = direct(high = 1, wide = 14, columns = 32, ...)
+            %4 = conv_channels_last %2, %3 lowering = schedule(rows = 1, across = 14, ...)
 
 Where an element has few channels, those of a row of taps, which are contiguous, are taken as one
 longer row of taps: the innermost loop runs over them all. What no tile fits is turned around to
@@ -15,7 +15,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
-from rlx.ir.lowering import Direct, Windowed, Winograd
+from rlx.ir.lowering import PANELS, ROWS, Schedule, Winograd
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.conv_channels_last import planes_of
 from rlx.ir.ops.conv_geometry import (
@@ -25,6 +25,7 @@ from rlx.ir.ops.conv_geometry import (
     attributes_of,
     geometry,
     padded_shape,
+    three,
     undilated,
 )
 from rlx.ir.ops.conv_padding import padded
@@ -32,6 +33,7 @@ from rlx.ir.ops.conv_winograd import transformed_weights
 from rlx.ir.ops.winograd import TAPS
 from rlx.ir.shape import upper
 from rlx.passes.layout.choices import Choice, Why
+from rlx.passes.layout.convolution_loops import convolution_loops
 from rlx.passes.layout.convolution_tiles import (
     FEWEST_LANES,
     Vectors,
@@ -49,14 +51,17 @@ from rlx.passes.rewrites.decompose import expand_formula
 from rlx.target import Target
 
 _FEW_CHANNELS = 8
+_MOST_POSITIONS = 8
+_REGISTERS_BESIDE, _REGISTERS_EACH = 4, 3
+"""Registers of a tile: taps and to spare, and for a position its sum and about two elements."""
 
 
 def choose_channels_last(node: Node, target: Target) -> Choice:
     """Choose the tile of a convolution with channels last."""
     x, w = node.operands
     if is_depthwise(node):
-        lanes = min(target.lanes(x.dtype.size), 1 << upper(w.shape[-1]).bit_length() - 1)
-        return Why.CHANNELS_LAST.because(lanes, lowering=Windowed(lanes))
+        schedule = _by_channels(node, target)
+        return Why.CHANNELS_LAST.because(schedule.lanes, lowering=schedule)
     if x.dtype not in (DType.F32, DType.F64) or node.attribute("groups") != 1:
         return Why.DTYPE.because(x.dtype)
     if not all(isinstance(extent, int) for extent in w.shape):
@@ -65,10 +70,36 @@ def choose_channels_last(node: Node, target: Target) -> Choice:
     if found is not None:
         step = found.lowering.step
         return Why.TRANSFORMED.because((step + TAPS - 1) ** 2, (TAPS * step) ** 2, found.lowering)
-    tile = cheapest_tile(_planes(node), upper(w.shape[-1]), Vectors.of(target, x.dtype.size))
+    planes, outputs, size = _planes(node), upper(w.shape[-1]), x.dtype.size
+    tile = cheapest_tile(planes, outputs, Vectors.of(target, size))
     if tile is None:
         return Why.FEW_CHANNELS.because(w.shape[-1], FEWEST_LANES)
-    return Why.CONVOLVED.because(lowering=tile)
+    images = upper(x.shape[0])
+    loops = convolution_loops(tile, images, planes, outputs, size, channels_last=True)
+    return Why.CONVOLVED.because(lowering=loops)
+
+
+def _by_channels(node: Node, target: Target) -> Schedule:
+    """Return the schedule of a convolution whose channels are groups: vectors of channels.
+
+    All taps along a row are unrolled, so that each element is loaded once for all that read it.
+    """
+    x, w = node.operands
+    rows, columns = map(upper, three(node.result.shape[1:-1])[1:])
+    lanes = min(target.lanes(x.dtype.size), 1 << upper(w.shape[-1]).bit_length() - 1)
+    budget = (target.vector_registers - _REGISTERS_BESIDE) // _REGISTERS_EACH
+    return Schedule(
+        1,
+        lanes,
+        lanes,
+        max(1, min(_MOST_POSITIONS, budget, columns)),
+        order=("image", "layer", ROWS, PANELS),
+        blocks=max(1, rows),
+        right="in_place",
+        unroll=upper(w.shape[-3]),
+        inner="panels",
+        border="in_place",
+    )
 
 
 def is_depthwise(node: Node) -> bool:
@@ -95,9 +126,9 @@ def lowered_channels_last(node: Node, choice: Choice) -> Value:
     tile = choice.lowering
     if isinstance(tile, Winograd):
         return _in_points(node, tile)
-    if isinstance(tile, Windowed):
+    if isinstance(tile, Schedule) and tile.border == "in_place":
         return node.result.graph.append(node.op, node.operands, node.attrs, lowering=tile)[0]
-    if not isinstance(tile, Direct):
+    if not isinstance(tile, Schedule):
         formula = expand_formula(node)
         assert isinstance(formula, Value)  # it is a composite of one result
         return formula

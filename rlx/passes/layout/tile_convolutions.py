@@ -3,7 +3,7 @@
     %2 = conv %x, %w {padding = ((1, 1), (1, 1))}
         ->  %2 = pad %x
             %3 = pack_channels %w {width = 32}
-            %4 = conv %2, %3 lowering = direct(high = 1, wide = 14, columns = 32, lanes = 16)
+            %4 = conv %2, %3 lowering = schedule(rows = 1, across = 14, columns = 32, ...)
 
 A convolution whose window is the whole image is a matrix product, and one of single taps where that
 costs less than tiles (`single_taps.py`). Others of f32 and f64 get tiles, or, where a group has one
@@ -19,13 +19,14 @@ Requires nothing; run it before products are packed, and before fusion.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Direct, Lowering, Windowed
+from rlx.ir.lowering import Lowering, Schedule, Windowed
 from rlx.ir.op import make_attrs
-from rlx.ir.ops.bf16_products import words_of_bf16
+from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
 from rlx.ir.ops.conv_geometry import (
     Geometry,
     Planes,
@@ -37,6 +38,7 @@ from rlx.ir.ops.conv_geometry import (
 from rlx.ir.ops.conv_padding import padded
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
+from rlx.passes.layout.convolution_loops import convolution_loops
 from rlx.passes.layout.convolution_tiles import (
     FEWEST_LANES,
     LEAST_WORK,
@@ -83,7 +85,8 @@ def choose_convolution(node: Node, target: Target) -> Choice:
         if choice.why in (Why.WHOLE_WINDOW, Why.SINGLE_TAPS):
             return choice
         if choice.why is Why.CONVOLVED and _pairs_channels(node):
-            return Why.PAIRS.because(target.cpu, lowering=choice.lowering)
+            tile = choose_tile(node, target, per_word=BF16_PER_WORD)
+            return Why.PAIRS.because(target.cpu, lowering=tile)
     return Why.WIDENED.because(x.dtype)
 
 
@@ -135,12 +138,19 @@ def choose_window(node: Node, target: Target) -> Windowed | None:
     return Windowed(lanes)
 
 
-def choose_tile(node: Node, target: Target) -> Direct | None:
-    """Choose the tile of least cost; None for too few channels."""
+def choose_tile(node: Node, target: Target, *, per_word: int = 1) -> Schedule | None:
+    """Choose the schedule of the tile of least cost; None for too few channels.
+
+    A word has `per_word` channels.
+    """
     x, w = node.operands
-    each = upper(w.shape[0]) // node.attribute("groups")
-    vectors = Vectors.of(target, max(x.dtype.size, DType.F32.size))  # bf16 is summed in f32
-    return cheapest_tile(_planes(node), each, vectors)
+    outputs, groups, planes = upper(w.shape[0]), node.attribute("groups"), _planes(node)
+    size = max(x.dtype.size, DType.F32.size)  # bf16 is summed in f32
+    tile = cheapest_tile(planes, outputs // groups, Vectors.of(target, size))
+    if tile is None:
+        return None
+    words = replace(planes, channels=-(-planes.channels // per_word))
+    return convolution_loops(tile, upper(x.shape[0]), words, outputs, size, groups=groups)
 
 
 def _planes(node: Node) -> Planes:
@@ -172,7 +182,7 @@ def _in_single_precision(node: Node) -> Value:
 
 def _convolution_of_pairs(node: Node, lowering: Lowering | None) -> Value:
     """Return a convolution of bf16 over words of two channels, rounded once."""
-    assert isinstance(lowering, Direct)
+    assert isinstance(lowering, Schedule)
     x, w = node.operands
     image = words_of_bf16(padded(x, sliding_of(node)), 1)
     panels = ops.pack_channels(words_of_bf16(w, 1), width=lowering.columns, groups=1)
@@ -215,7 +225,7 @@ def _lowered(node: Node, lowering: Lowering) -> Value:
     """Return the convolution over its padded input, with weights as the kernel reads them."""
     x, w = node.operands
     sliding, groups = sliding_of(node), node.attribute("groups")
-    if isinstance(lowering, Direct):
+    if isinstance(lowering, Schedule):
         w = ops.pack_channels(w, width=lowering.columns, groups=groups)
     near = pads_itself(x.shape, sliding, x.dtype.size)
     if not (isinstance(lowering, Windowed) and near):

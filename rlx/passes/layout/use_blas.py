@@ -1,6 +1,6 @@
 """Leave large matrix products to a BLAS library, where the user names one.
 
-    %2 = matmul %a, %b  ->  %2 = matmul %a, %b lowering = library(library = "blas")
+    %2 = matmul %a, %b  ->  %2 = matmul %a, %b lowering = schedule(library = "blas")
 
 Products in f32, f64 and complex numbers whose matrices take `LARGE` multiply-adds or more, over
 `FEW_ROWS` or more of `a`; transposes of either operand are absorbed. What follows a product is a
@@ -13,7 +13,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Library
+from rlx.ir.lowering import Schedule
 from rlx.ir.ops.linalg import LARGEST_OF_BLAS
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
@@ -35,7 +35,7 @@ def use_blas(seen: ChoiceObserver = no_layout) -> GraphPass:
             return None
         seen(node, choice)
         (a, left), (b, right) = product_operands(node)
-        return lowered_product(a, b, Library("blas"), left=left, right=right)
+        return lowered_product(a, b, Schedule(library="blas"), left=left, right=right)
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, [LocalRewrite((ops.matmul,), rule)])
@@ -53,4 +53,4 @@ def choose_blas(node: Node) -> Choice | None:
     is_counted = max(rows, inner, columns) <= LARGEST_OF_BLAS
     if not has_function or not is_counted or rows < FEW_ROWS or work < LARGE:
         return None
-    return Why.LARGE_PRODUCT.because(work, LARGE, Library("blas"))
+    return Why.LARGE_PRODUCT.because(work, LARGE, Schedule(library="blas"))

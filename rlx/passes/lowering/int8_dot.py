@@ -4,7 +4,7 @@
         ->  %5: u8[M, K] = %x moved to 0..255, which x86 wants: in the kernel that computes %x
             %6: u32[M, K / 4] = bytes_as_words %5: in place
             %7: i32[K / 4, N] = pack_bytes %w, neighbors of K, in panels: once, in setup
-            %8: i32[M, N] = matmul_bytes %6, %7 lowering = tile(...)
+            %8: i32[M, N] = matmul_bytes %6, %7 lowering = schedule(...)
             %9: i32[M, N] = %8 - (zero + 128) * columns of %w summed: once, in setup
 
 Bytes of a row are words as stored, so that whatever kernel rounds them (a norm, an activation
@@ -24,7 +24,7 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
-from rlx.ir.lowering import Lowering
+from rlx.ir.lowering import Lowering, Schedule
 from rlx.ir.op import OpDef, Trait, make_attrs
 from rlx.ir.ops.byte_products import BYTES, SIGN
 from rlx.ir.ops.conv_geometry import attributes_of, undilated
@@ -32,6 +32,7 @@ from rlx.ir.shape import product, upper
 from rlx.passes.layout.convolution_tiles import is_bare, is_pointwise, only_pads, sliding_of
 from rlx.passes.layout.pack_operands import choose_tile as choose_matrix_tile
 from rlx.passes.layout.pack_operands import in_panels
+from rlx.passes.layout.split_product import Matrices, product_loops
 from rlx.passes.layout.tile_convolutions import choose_tile as choose_image_tile
 from rlx.passes.layout.tile_convolutions import every_window
 from rlx.passes.rewrites.scalars import splat
@@ -114,7 +115,10 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     words, neighbors = _words_of_rows(a, signed=signed)
     weights = ops.pack_bytes(b.bytes, axis=0, signed=True, neighbors=neighbors)
     panels = in_panels(weights, tile.columns, lanes, transposed=False)
-    total = _lowered(ops.matmul_bytes, words, panels, tile)
+    inner = upper(words.shape[-1])
+    matrices = Matrices(1, rows, inner, upper(columns), BYTES, is_transposed=False)
+    schedule = product_loops(Schedule(tile.rows, tile.columns, lanes), matrices)
+    total = _lowered(ops.matmul_bytes, words, panels, schedule)
     if zeros[0]:
         total = total - b.sums((0,), signed=True) * zeros[0]
     if zeros[1]:
@@ -158,7 +162,7 @@ def _sums_of_windows(
 ) -> Value | None:
     """Return a convolution over words of channels; None where no tile fits."""
     tile, sliding, groups = (
-        choose_image_tile(node, target),
+        choose_image_tile(node, target, per_word=BYTES),
         sliding_of(node),
         node.attribute("groups"),
     )
@@ -187,8 +191,13 @@ def _products_of_pixels(
     height, columns = upper(rows.shape[0]), upper(words.shape[-1])
     registers, lanes = target.vector_registers, target.lanes(BYTES)
     tile = choose_matrix_tile(height, columns, lanes, registers, whole=True)
+    images, inner = upper(words.shape[0]), upper(rows.shape[-1])
+    schedule = product_loops(
+        Schedule(tile.rows, tile.columns, tile.lanes, right="in_place"),
+        Matrices(images, height, inner, columns, BYTES, is_transposed=False),
+    )
     result: Value = ops.reshape(
-        _lowered(ops.matmul_bytes, rows, words, tile), shape=node.result.shape
+        _lowered(ops.matmul_bytes, rows, words, schedule), shape=node.result.shape
     )
     return result
 

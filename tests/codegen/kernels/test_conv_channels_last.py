@@ -13,7 +13,7 @@ from rlx.codegen.schedule import Phase, Thunk
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph
-from rlx.ir.lowering import Direct
+from rlx.ir.lowering import Schedule
 from rlx.ir.op import make_attrs
 from rlx.ir.reference import evaluate
 
@@ -92,7 +92,7 @@ def test_bias_activation_and_residual_join_the_convolution() -> None:
     assert isinstance(thunk, Thunk)
     anchor = find_anchor(thunk_body(thunk))
     assert anchor is not None
-    assert isinstance(anchor.lowering, Direct)
+    assert isinstance(anchor.lowering, Schedule)
 
 
 def test_a_tiled_convolution_with_its_epilogue_is_two_screens_of_c() -> None:
@@ -106,5 +106,6 @@ def test_a_tile_that_does_not_fit_is_refused() -> None:
     g = Graph("misfit")
     x, w = g.input("x", (1, 8, 8, 16)), g.param("w", (3, 3, 16, 32))
     attrs = make_attrs(ops.conv_channels_last, {})
+    schedule = Schedule(1, 32, 16, 6, ("image", "group", "layer", "rows", "panels"))
     with pytest.raises(ShapeError, match="tiles of 1 by 6 positions and 32 channels"):
-        g.append(ops.conv_channels_last, (x, w), attrs, lowering=Direct(1, 6, 32, 16))
+        g.append(ops.conv_channels_last, (x, w), attrs, lowering=schedule)

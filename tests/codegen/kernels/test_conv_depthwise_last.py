@@ -13,7 +13,7 @@ from rlx.codegen.schedule import Phase, Thunk
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph
-from rlx.ir.lowering import Windowed
+from rlx.ir.lowering import Schedule
 from rlx.ir.op import make_attrs
 from rlx.target import detect_target
 from tests.codegen.kernels.test_conv_channels_last import graph_of, run
@@ -55,7 +55,7 @@ def lowering_of(program: Any) -> object:
 @pytest.mark.parametrize("name", CASES)
 def test_vectors_of_channels_agree_with_the_reference(name: str) -> None:
     g = depthwise(name, "f32")
-    assert isinstance(lowering_of(rlx.compile(g, backend="llvm")), Windowed)
+    assert isinstance(lowering_of(rlx.compile(g, backend="llvm")), Schedule)
     found, expected = run(g, "llvm")
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
@@ -82,7 +82,8 @@ def test_a_kernel_in_place_computes_no_element_twice() -> None:
     g.set_outputs([g.cumsum(total, axis=1) + convolved])
     program = rlx.compile(g)
     lanes = detect_target().lanes(4)
-    assert f"windowed(lanes = {lanes}); in place" in str(program.schedule)
+    assert f"lanes = {lanes}, " in str(program.schedule)
+    assert "; in place" in str(program.schedule)
     rng = np.random.default_rng(1)
     inputs = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
     (expected,) = rlx.ir.reference.evaluate(g, inputs)
@@ -110,7 +111,7 @@ def test_a_network_of_depthwise_layers_is_transposed_at_its_edges_alone() -> Non
     )
     g.set_outputs([g.conv(each, g.param("down", (16, 96, 1, 1))) + x])
     text = str(rlx.compile(g).schedule)
-    assert "windowed(lanes" in text
+    assert 'border = "in_place"' in text
     assert "pad(" not in text
     moved = [line for line in text.split("run:")[1].splitlines() if " transpose(" in line]
     assert len(moved) <= 2
@@ -136,5 +137,7 @@ def test_what_does_not_fit_is_refused(w: Shape, attributes: dict[str, Any]) -> N
     g = Graph("misfit")
     x, weights = g.input("x", (1, 8, 8, 16)), g.param("w", w)
     attrs = make_attrs(ops.conv_channels_last, attributes)
+    order = ("image", "layer", "rows", "panels")
+    schedule = Schedule(1, 16, 16, 4, order, right="in_place", border="in_place")
     with pytest.raises(ShapeError, match="vectors of 16 channels do not fit"):
-        g.append(ops.conv_channels_last, (x, weights), attrs, lowering=Windowed(16))
+        g.append(ops.conv_channels_last, (x, weights), attrs, lowering=schedule)

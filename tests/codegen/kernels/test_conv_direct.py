@@ -14,7 +14,7 @@ from rlx.codegen.schedule import Phase, Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.layout import ChannelPanels
-from rlx.ir.lowering import Direct
+from rlx.ir.lowering import Schedule
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.runtime.executable import Executable
@@ -106,7 +106,7 @@ def test_bits_are_the_same_on_two_threads() -> None:
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_planes_far_apart_are_copied_by_rows(dtype: str) -> None:
     """Panels meet the copy; what lies close together, or under few weights, is read in place."""
-    comment = "A row of each plane, copied side by side."
+    comment = "A strip: rows of a tile, copied side by side."
     far = graph_of((1, 64, 56, 56), (32, 64, 1, 1), {}, dtype)
     assert comment in str(rlx.compile(far, backend="c").c_source)
     for near in ((1, 8, 56, 56), (1, 64, 7, 56)):
@@ -139,7 +139,7 @@ def test_bias_activation_and_residual_join_the_convolution() -> None:
     assert isinstance(thunk, Thunk)
     anchor = find_anchor(thunk_body(thunk))
     assert anchor is not None
-    assert isinstance(anchor.lowering, Direct)
+    assert isinstance(anchor.lowering, Schedule)
 
 
 def test_equal_convolutions_share_a_kernel() -> None:

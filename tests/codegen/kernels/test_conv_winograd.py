@@ -14,7 +14,7 @@ from rlx.codegen.schedule import Phase, Thunk
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph
-from rlx.ir.lowering import Direct, Winograd
+from rlx.ir.lowering import Schedule, Winograd
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.conv_winograd import transformed_weights
 from rlx.ir.ops.winograd import Matrix, transforms
@@ -205,7 +205,7 @@ def lowering_of(program: Any) -> object:
 def test_large_layers_are_transformed_unless_precision_is_strict() -> None:
     g = direct_graph((1, 56, 56, 64), 64, ((1, 1), (1, 1)))
     assert isinstance(lowering_of(rlx.compile(g)), Winograd)
-    assert isinstance(lowering_of(rlx.compile(g, precision="strict")), Direct)
+    assert isinstance(lowering_of(rlx.compile(g, precision="strict")), Schedule)
     assert "winograd(step = 4" in str(rlx.compile(g).schedule)
 
 
@@ -243,7 +243,7 @@ def test_weights_of_the_call_are_not_transformed_at_every_call() -> None:
     g = Graph("call")
     x, w = g.input("x", (1, 56, 56, 64)), g.input("w", (3, 3, 64, 64))
     g.set_outputs([g.conv_channels_last(x, w)])
-    assert isinstance(lowering_of(rlx.compile(g)), Direct)
+    assert isinstance(lowering_of(rlx.compile(g)), Schedule)
 
 
 def test_weights_that_are_computed_take_no_longer_to_choose_for() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from rlx.codegen.schedule import Thunk
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.ir.lowering import Streamed
+from rlx.ir.lowering import Schedule
 from rlx.ir.op import make_attrs
 from rlx.passes.layout.pack_operands import choose_stream
 from rlx.runtime.executable import Executable
@@ -40,12 +42,12 @@ def product(
     }
 
 
-def streams(compiled: object) -> list[Streamed]:
+def streams(compiled: object) -> list[Schedule]:
     """Return the records of the streamed products of a program."""
     assert isinstance(compiled, Executable)
     thunks = [thunk for thunk in compiled.schedule.thunks if isinstance(thunk, Thunk)]
     nodes = [node for thunk in thunks for node in thunk_body(thunk).nodes]
-    return [node.lowering for node in nodes if isinstance(node.lowering, Streamed)]
+    return [node.lowering for node in nodes if isinstance(node.lowering, Schedule)]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -94,7 +96,7 @@ def test_b_is_not_packed_and_its_columns_are_shared_by_threads() -> None:
     (record,) = streams(compiled)
     assert isinstance(compiled, Executable)
     assert len(compiled.schedule.thunks) == 1
-    assert 3000 / 2 <= record.columns < 3000 / 2 + record.lanes
+    assert (record.left, record.right, record.groups) == ("registers", "in_place", 2)
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
@@ -110,15 +112,18 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
 def test_blocks_cover_the_columns_and_stay_in_the_cache(columns: int) -> None:
     for height in range(1, 9):
         record = choose_stream(height, columns, 16, 32)
-        blocks = -(-columns // record.columns)
-        assert record.columns % 16 == 0
-        assert record.columns <= 2048
+        blocks = record.groups
+        assert record.columns == record.lanes == 16
+        assert -(-columns // (16 * blocks)) * 16 <= 2048
         assert (height + 1) * record.depth < 32 or record.depth == 1
         assert blocks == 1 or blocks % 2 == 0
 
 
-@pytest.mark.parametrize("record", [Streamed(24, 4, 16), Streamed(0, 4, 16), Streamed(32, 0, 16)])
-def test_a_record_must_fit_the_operands(record: Streamed) -> None:
+@pytest.mark.parametrize(
+    "misfit", [{"rows": 2}, {"depth": 0}, {"right": "panels"}, {"columns": 32}, {"blocks": 2}]
+)
+def test_a_record_must_fit_the_operands(misfit: dict[str, Any]) -> None:
+    record = replace(choose_stream(1, 32, 16, 32), **misfit)
     g = Graph("product")
     a, b = g.input("a", (1, 8)), g.input("b", (8, 32))
     with pytest.raises(ShapeError, match="do not fit"):

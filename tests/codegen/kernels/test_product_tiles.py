@@ -12,7 +12,7 @@ from rlx.codegen.kernels.build import thunk_body
 from rlx.codegen.schedule import Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.ir.lowering import Streamed, Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Shape
@@ -61,7 +61,7 @@ def reads_b_where_it_lies(compiled: Executable | ReferenceExecutable, product: O
     (thunk,) = compiled.schedule.thunks
     assert isinstance(thunk, Thunk)
     (node,) = (node for node in thunk_body(thunk).nodes if node.op is product)
-    return isinstance(node.lowering, Tile | Streamed) and node.operands[1].type.layout is None
+    return isinstance(node.lowering, Schedule) and node.operands[1].type.layout is None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

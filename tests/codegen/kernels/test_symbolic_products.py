@@ -9,7 +9,7 @@ from rlx.codegen.kernels.build import thunk_body
 from rlx.codegen.schedule import Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph
-from rlx.ir.lowering import Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Shape
 from rlx.ir.shape import evaluate as evaluate_extent
@@ -82,7 +82,7 @@ def test_a_symbolic_number_of_columns_takes_tiles(
     kinds = [thunk.kind for thunk in thunks]
     assert kinds == (["pack_panels", "fused"] if how is PACKED else ["fused"])
     lowerings = [node.lowering for node in thunk_body(thunks[-1]).nodes]
-    assert any(isinstance(lowering, Tile) for lowering in lowerings)
+    assert any(isinstance(lowering, Schedule) for lowering in lowerings)
     rng = np.random.default_rng(0)
     for n in COLUMNS:
         feeds = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
-from rlx.ir.lowering import Library, Streamed, Tile
+from rlx.ir.lowering import Library, Schedule
 from rlx.ir.shape import Dim
 from rlx.passes.layout.choices import Choice, Why
 from rlx.passes.layout.pack_operands import pack_operands
@@ -43,7 +43,7 @@ def chosen(
 def test_weights_are_packed_once() -> None:
     choice = chosen((8, 64), (64, 64), "param")
     assert choice.why is Why.PACKED_ONCE
-    assert isinstance(choice.lowering, Tile)
+    assert isinstance(choice.lowering, Schedule)
 
 
 def test_a_batch_of_transposes_of_one_matrix_is_copied() -> None:
@@ -60,7 +60,7 @@ def test_a_matrix_of_one_panel_is_not_packed() -> None:
     for b in ("param", "input"):
         choice = chosen((32, 64), (64, 16), b)
         assert choice.why is Why.ONE_PANEL
-        assert isinstance(choice.lowering, Tile)
+        assert isinstance(choice.lowering, Schedule)
         assert choice.lowering.columns == 16
         graph = pack_operands(TARGET)(product((32, 64), (64, 16), b, "f32"))
         assert "pack_panels" not in [node.op.name for node in graph.nodes]
@@ -86,14 +86,15 @@ def test_a_symbolic_number_of_columns_is_tiled_for_the_largest() -> None:
 def test_few_rows_read_an_activation_unpacked() -> None:
     choice = chosen((12, 64), (64, 64))
     assert choice.why is Why.IN_PLACE
-    assert isinstance(choice.lowering, Tile)
+    assert isinstance(choice.lowering, Schedule)
     assert "has 12 rows of a, up to 24" in str(choice)
 
 
 def test_an_activation_streams_past_very_few_rows() -> None:
     choice = chosen((2, 64), (64, 64))
     assert choice.why is Why.STREAMED
-    assert isinstance(choice.lowering, Streamed)
+    assert isinstance(choice.lowering, Schedule)
+    assert choice.lowering.left == "registers"
     assert "has 2 rows of a, up to 4" in str(choice)
 
 

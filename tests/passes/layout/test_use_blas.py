@@ -7,7 +7,7 @@ import pytest
 from rlx.codegen.schedule_printer import format_schedule
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
-from rlx.ir.lowering import Library
+from rlx.ir.lowering import Schedule
 from rlx.ir.shape import Dim
 from rlx.passes.layout.choices import Choice, Why
 from rlx.passes.layout.use_blas import FEW_ROWS, LARGE, use_blas
@@ -39,7 +39,7 @@ def products_of(graph: Graph) -> list[Node]:
 
 def is_left_to_the_library(graph: Graph) -> bool:
     (node,) = products_of(use_blas()(graph))
-    return node.lowering == Library("blas")
+    return node.lowering == Schedule(library="blas")
 
 
 def test_the_size_of_one_matrix_decides() -> None:
@@ -87,7 +87,7 @@ def test_what_follows_is_a_kernel_behind_the_call_and_the_schedule_shows_both() 
     g.set_outputs([g.relu(g.add(g.matmul(x, w), g.expand(bias, shape=(64, 64))))])
     program = lower_for(g, detect_target(), blas="system")
     lines = format_schedule(program.schedule).splitlines()
-    called = [line for line in lines if 'library(library = "blas")' in line]
+    called = [line for line in lines if 'schedule(library = "blas")' in line]
     assert len(called) == 1
     assert "fused" not in called[0]
     assert any("fused" in line for line in lines[lines.index(called[0]) + 1 :])
@@ -97,4 +97,4 @@ def test_what_follows_is_a_kernel_behind_the_call_and_the_schedule_shows_both() 
 def test_only_who_asks_has_them_called(*, takes_products: bool) -> None:
     passes = pipeline(claimed_ops(), detect_target(), takes_products=takes_products)
     done = passes.run(product((256, 256), (256, 256)))
-    assert any(node.lowering == Library("blas") for node in done.nodes) is takes_products
+    assert any(node.lowering == Schedule(library="blas") for node in done.nodes) is takes_products

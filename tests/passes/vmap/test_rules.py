@@ -13,7 +13,7 @@ from rlx.errors import IndexOutOfRangeError, InternalError, NoRuleError, ShapeEr
 from rlx.ir import ops
 from rlx.ir.declaration import op
 from rlx.ir.graph import Graph, Value
-from rlx.ir.lowering import Tile
+from rlx.ir.lowering import Schedule, Tile
 from rlx.ir.op import OPS, OpDef, Trait, make_attrs
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
@@ -135,7 +135,7 @@ def test_packed_product_is_a_loop(
     graph = Graph("packed")
     a, b = graph.input("a", a_shape, "f64"), graph.input("b", b_shape, "f64")
     packed, attrs = ops.pack_panels(b, width=4), make_attrs(ops.matmul, {})
-    tile = Tile(rows=2, columns=4, lanes=4)
+    tile = Schedule(rows=2, columns=4, lanes=4, order=("batch", "rows", "panels"))
     graph.set_outputs(graph.append(ops.matmul, (a, packed), attrs, lowering=tile))
     verify(graph)
     plain = dict(zip("ab", tensors(5, (SIZE, *a_shape), (SIZE, *b_shape)), strict=True))

@@ -15,7 +15,7 @@ from rlx.errors import InternalError
 from rlx.ir.fold_maps import FoldMap, contraction_map
 from rlx.ir.index_maps import Index, Position, address, zero
 from rlx.ir.layout import ChannelPanels, Layout, panels_of
-from rlx.ir.shape import Extent, Shape, floor_divide, product
+from rlx.ir.shape import Extent, Shape, floor_divide, product, upper
 
 Axes: TypeAlias = tuple[int, ...]
 """Axes of a map that one index runs along, the last fastest."""
@@ -59,7 +59,7 @@ class Iteration:
             self.scope.k, x.memory, outer, down, across, steps, origin, prefetched, lanes
         )
 
-    def panels(self, w: Reader, width: int, *, prefetched: bool) -> Panels:
+    def panels(self, w: Reader, width: int, *, ahead: int) -> Panels:
         """Return the operand whose elements are vectors, `width` columns of them in a panel."""
         if w.memory is None:
             raise InternalError("panels of a contraction in tiles must be in memory")
@@ -74,7 +74,8 @@ class Iteration:
             [self._stride(axes, where) for axes in self.outer],
             None if panel is None else number(panel),
             [self._stride(axes, where) for axes in self._folded],
-            prefetched,
+            upper(panels_of(columns, width)),
+            ahead,
         )
 
     def _panel(self, w: Reader, width: int) -> tuple[Extent | None, Index]:

@@ -21,11 +21,7 @@ LINE = 64
 """Bytes of a cache line."""
 
 AHEAD = 8
-"""Rows of a panel, and steps of an operand that is copied, that are prefetched before their use."""
-
-_AHEAD_IN_PLACE = 32
-"""The same for rows of an operand that is not packed: they are far apart, and no hardware
-prefetches them."""
+"""Steps of an operand that is copied, or rows of a panel, that are prefetched before their use."""
 
 Steps: TypeAlias = Sequence[E]
 """An index along each axis that is folded."""
@@ -133,8 +129,7 @@ class Copy:
     """Steps that are copied at a time."""
     rows_fastest: bool
     """True if the rows of a step are neighbors, else the steps of a row."""
-    comment: str
-    in_registers: bool = False
+    in_registers: bool
     """True for few elements, which are copied to registers: blocks then have whole sizes, and the
     steps of the copy start at 0."""
 
@@ -153,7 +148,7 @@ def copied(
     assert isinstance(wide, int)  # `Copy` is chosen for known extents alone
     count = down.size * wide
     read = rows.tile(outer, down, Span.of(index(0), wide), index(0))
-    k.comment(copy.comment)
+    k.comment("A strip: rows of a tile, copied side by side.")
     if copy.in_registers:
         block = 1 if stop.node == (start + 1).node else copy.steps
         memory = k.local("copy", rows.prim, count * block)
@@ -204,8 +199,10 @@ class Panels:
     panel: Number | None
     """Elements from a panel to the next; None for columns of a matrix that is not packed."""
     steps: Sequence[Number]
-    prefetched: bool
-    """True if rows are prefetched: of panels that the first-level cache does not keep."""
+    most: int
+    """Panels of all columns, at most."""
+    ahead: int
+    """Rows that are prefetched before their use; 0 for panels that the first-level cache keeps."""
 
     @property
     def is_packed(self) -> bool:
@@ -228,11 +225,9 @@ class Panels:
         return isinstance(self.columns, int) and self.columns % number == 0
 
     def prefetch(self, row: E) -> None:
-        """Prefetch a row of a panel, some rows after the one at address `row`, if that helps."""
-        if not self.prefetched:
-            return
-        ahead = AHEAD if self.is_packed else _AHEAD_IN_PLACE
-        prefetch_row(self.k, self.memory, row + ahead * self.steps[-1], self.width)
+        """Prefetch the row of a panel that comes so many after the one at address `row`."""
+        if self.ahead:
+            prefetch_row(self.k, self.memory, row + self.ahead * self.steps[-1], self.width)
 
 
 def prefetch_row(k: KernelBuilder, memory: Buffer, at: E, count: Number) -> None:

@@ -47,45 +47,20 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, minimum
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.dataclass import dataclass
+from rlx.ir.lowering import PANELS, ROWS, Schedule
 from rlx.ir.shape import Extent, floor_divide, upper
 
 Taps: TypeAlias = Sequence[tuple[int, int] | None] | None
 """For each step along the last folded axis, which rows of a tile it adds to; None for all."""
 
-ROWS, PANELS = "rows", "panels"
-"""The parts of an item that are blocks of rows and groups of panels; others are outer axes."""
-
 _FEW_VECTORS = 8
 """Vectors of a tile up to which a step costs little more than the loop around it."""
 
+_FEW_TILES = 4
+"""Tiles of a block that are worth an item of work."""
+
 _UNROLLED = 4
 """Steps of such a tile that are unrolled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """How a contraction is cut into items and blocks, and in which order these are computed."""
-
-    items: tuple[str, ...]
-    """The parts of an item: outer axes by name, `ROWS` and `PANELS`, the last fastest."""
-    blocks: Extent
-    """Blocks of rows."""
-    groups: int
-    """Groups of panels."""
-    copy: Copy | None = None
-    """How the rows of a strip are copied; None if they are read in place."""
-    depth: int = 0
-    """Steps of a block, between which sums are kept in memory; 0 if all steps are one block."""
-    tiles: int = 1
-    """Tiles of an item by one panel at most, where sums are kept."""
-    panels: int = 1
-    """Panels of a group at most, where sums are kept."""
-    across_first: bool = False
-    """True if all panels are computed for the positions of a tile before the next positions."""
-    stores_again: bool = False
-    """True if tiles store all that they compute, also what another has stored."""
-    unrolls: bool = False
-    """True if all steps along the last folded axis are unrolled, so that these share elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,40 +79,68 @@ class Tiles:
     rows: Rows
     panels: Panels
     store: Store
-    lanes: int
     prim: Prim
     """What the sums are."""
     add: Accumulate
-    order: Order
+    schedule: Schedule
+    rows_fastest: bool = True
+    """True if a copy of rows has those of a step as neighbors, else the steps of a row."""
     borders: Mapping[int, Border] = field(default_factory=dict)
     """Of folded axes by number, the windows that may reach outside of the rows' operand."""
+    stores_again: bool = False
+    """True if tiles store all that they compute, also what another has stored."""
+
+    @property
+    def lanes(self) -> int:
+        return self.schedule.lanes
+
+    @property
+    def copy(self) -> Copy | None:
+        """How the rows of a strip are copied; None if they are read in place."""
+        schedule = self.schedule
+        if schedule.left == "in_place":
+            return None
+        steps = schedule.depth or upper(self.steps[0][1])
+        in_registers = schedule.left == "registers"
+        return Copy(steps, in_registers or self.rows_fastest, in_registers)
+
+    @property
+    def blocks(self) -> Number:
+        """Blocks of rows; where extents vary no more than have a few tiles."""
+        blocks, tiles = self.schedule.blocks, self.strips
+        if blocks == 1 or isinstance(tiles, int):
+            return blocks
+        few = min(_FEW_TILES, -(-max(1, upper(tiles)) // blocks))
+        return minimum(self.extents(floor_divide(tiles + (few - 1), few)), blocks)
+
+    @property
+    def strips(self) -> Extent:
+        """Tiles down the axis of rows."""
+        return floor_divide(self.down.extent + (self.down.size - 1), self.down.size)
 
     def compute(self, kind: LoopKind) -> None:
         """Build the loop over all items."""
-        order, number = self.order, self.extents.number
+        schedule, number = self.schedule, self.extents.number
         counts: dict[str, Number] = {name: number(extent) for name, extent in self.outer}
-        counts |= {ROWS: number(order.blocks), PANELS: order.groups}
-        with items(self.k, [(name, counts[name]) for name in order.items], kind) as at:
+        counts |= {ROWS: self.blocks, PANELS: schedule.groups}
+        with items(self.k, [(name, counts[name]) for name in schedule.order], kind) as at:
             item = _Item(self, [at[name] for name, _ in self.outer])
-            panels = part_of(self.k, "panel", at[PANELS], order.groups, self.panels.count)
+            panels = part_of(self.k, "panel", at[PANELS], schedule.groups, self.panels.count)
             item.compute(self._block(at[ROWS]), panels)
 
     def _block(self, block: E) -> Range:
         """Return the rows of a block: as many whole tiles as of any other."""
         k, size = self.k, self.down.size
         height = self.extents.number(self.down.extent)
-        if self.order.blocks == 1:
+        blocks, tiles = self.blocks, self.extents.number(self.strips)
+        if self.schedule.blocks == 1:
             return index(0), index(height)
-        tiles = self.extents.number(floor_divide(self.down.extent + (size - 1), size))
-        blocks = self.extents.number(self.order.blocks)
         first, end = part_of(k, "tile", block, blocks, tiles)
         first, end = first * size, end * size
         if not isinstance(height, int) or height % size:
             end = minimum(end, height)
         first = k.let("first_row", first)
-        return first, first + 1 if size == 1 and self.order.blocks == tiles else k.let(
-            "end_row", end
-        )
+        return first, first + 1 if size == 1 and blocks == tiles else k.let("end_row", end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ class _Item:
     outer: Sequence[E]
 
     def compute(self, rows: Range, panels: Range) -> None:
-        if self.all.order.depth:
+        if self.all.schedule.depth:
             self._in_blocks(rows, panels)
         else:
             self._strips(rows, lambda down: self._at_once(down, panels))
@@ -172,7 +175,7 @@ class _Item:
             with k.loop("panel", panels[1], start=panels[0]) as panel:
                 compute(panel, across, taps)
 
-        if every.order.across_first:
+        if every.schedule.inner == "panels":
             self._each_across(each_panel)
             return
         with k.loop("panel", panels[1], start=panels[0]) as panel:
@@ -197,7 +200,7 @@ class _Item:
         for part in border.segments(upper(axis.extent), axis.size):
             if part.is_inside:
                 with k.loop(axis.name, part.stop, start=part.start, step=part.size) as at:
-                    again = every.order.stores_again
+                    again = every.stores_again
                     body(overlapping(k, at, part.size, part.start, part.stop, again=again), None)
             else:
                 rows = (border.rows(part.start, part.size, tap) for tap in range(border.taps))
@@ -205,8 +208,9 @@ class _Item:
 
     def _in_blocks(self, rows: Range, panels: Range) -> None:
         """Compute the tiles of all strips over one block of the folded axis after the other."""
-        every, k, order = self.all, self.all.k, self.all.order
-        size, kept = every.down.size * every.panels.width, order.tiles * order.panels
+        every, k = self.all, self.all.k
+        size, most = every.down.size * every.panels.width, _most_panels(every)
+        kept = _most_tiles(every) * most
         k.comment("Sums of this item's tiles, kept between blocks of the folded axis.")
         waiting = k.local("waiting", every.prim, kept * size)
         with k.loop("i", kept * size, step=every.lanes) as i:
@@ -214,7 +218,7 @@ class _Item:
         across = Span.of(index(0), 1)
 
         def place(down: Span, panel: E) -> E:
-            number = (down.start - rows[0]) / every.down.size * order.panels
+            number = (down.start - rows[0]) / every.down.size * most
             return k.let("place", (number + (panel - panels[0])) * size)
 
         def add_block(start: E, stop: E) -> None:
@@ -239,9 +243,9 @@ class _Item:
 
     def _each_block(self, body: Callable[[E, E], None]) -> None:
         """Go over blocks of steps; those that are copied to registers are of one size, or 1."""
-        every, k, depth = self.all, self.all.k, self.all.order.depth
+        every, k, depth = self.all, self.all.k, self.all.schedule.depth
         inner = every.extents(every.steps[-1][1])
-        if every.order.copy is None or not every.order.copy.in_registers:
+        if every.schedule.left != "registers":
             with k.loop("start", inner, step=depth) as start:
                 body(start, k.let("stop", minimum(start + depth, inner)))
             return
@@ -255,7 +259,7 @@ class _Item:
 
     def _reads(self, down: Span, steps: Range) -> Rows:
         """Return the rows of a strip: a copy of them, if that is chosen."""
-        every, copy = self.all, self.all.order.copy
+        every, copy = self.all, self.all.copy
         if copy is None:
             return every.rows
         return copied(every.k, every.rows, self.outer, down, every.across, steps, copy)
@@ -271,7 +275,7 @@ class _Item:
         taps: Taps = None,
     ) -> None:
         """Add the products of ranges of steps to a tile; with `taps` to some of its rows each."""
-        every, k, panels, order = self.all, self.all.k, self.all.panels, self.all.order
+        every, k, panels = self.all, self.all.k, self.all.panels
         at_once = self._unrolled(tile, steps[-1])
         if rows is every.rows:
             read = rows.tile(self.outer, down, across, panels.first(panel))
@@ -289,7 +293,7 @@ class _Item:
             if taps is None:
                 start = loops.enter_context(k.loop(name, stop, start=start, step=at_once))
             row = k.let("panel_row", affine(base, [*found, start], panels.steps))
-            in_registers = rows is not every.rows and order.copy and order.copy.in_registers
+            in_registers = every.schedule.left == "registers"
             left = read([index(0)] if in_registers else [*found, start])
 
             def add(further: E, some: tuple[int, int] | None = None) -> None:
@@ -308,14 +312,13 @@ class _Item:
     def _unrolled(self, tile: RegisterTile, steps: Range) -> int:
         """Return how many steps are unrolled: a number that divides them."""
         start, stop = (each.node for each in steps)
-        depth = self.all.order.depth
-        if self.all.order.unrolls and isinstance(stop, Const):
-            return int(stop.value)
+        depth, unroll = self.all.schedule.depth, self.all.schedule.unroll
         if depth and stop == (steps[0] + depth).node:
             return depth
         known = isinstance(start, Const) and isinstance(stop, Const) and not start.value
-        divided = known and stop.value % _UNROLLED == 0  # type: ignore[union-attr]
-        return _UNROLLED if divided and self._has_few_vectors(tile) else 1
+        few = _UNROLLED if self._has_few_vectors(tile) else 1
+        divided = known and stop.value % (unroll or few) == 0  # type: ignore[union-attr]
+        return (unroll or few) if divided else 1
 
     def _has_few_vectors(self, tile: RegisterTile) -> bool:
         return tile.rows * tile.columns <= _FEW_VECTORS * tile.lanes
@@ -340,7 +343,7 @@ class _Item:
 
     def _place(self, down: Span, across: Span, panel: E) -> Place:
         panels = self.all.panels
-        if self.all.order.stores_again:
+        if self.all.stores_again:
             columns = self.all.k.let("first_column", panels.first(panel)), index(panels.width)
         else:
             columns = columns_of(self.all.k, panel, panels.width, panels.columns)
@@ -358,3 +361,13 @@ class _Item:
     def _put(self, sums: Buffer, at: E) -> Callable[[E, E, E], None]:
         k, width = self.all.k, self.all.panels.width
         return lambda i, j, value: k.store(sums, at + i * width + j, value)
+
+
+def _most_tiles(tiles: Tiles) -> int:
+    """Return the tiles of a block by one panel, at most."""
+    return -(-max(1, upper(tiles.strips)) // tiles.schedule.blocks)
+
+
+def _most_panels(tiles: Tiles) -> int:
+    """Return the panels of a group, at most."""
+    return -(-tiles.panels.most // tiles.schedule.groups)

@@ -2,6 +2,5 @@
 
 from rlx.codegen.kernels.conv import conv as conv
 from rlx.codegen.kernels.conv import depthwise as depthwise
-from rlx.codegen.kernels.conv import depthwise_last as depthwise_last
 from rlx.codegen.kernels.conv import tiles as tiles
 from rlx.codegen.kernels.conv import winograd as winograd

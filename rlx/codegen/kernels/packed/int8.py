@@ -16,6 +16,7 @@ import operator
 from collections.abc import Sequence
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.extents import row_groups
 from rlx.codegen.kernels.packed.packed import ask_ahead, memory_of
 from rlx.codegen.kernels.packed.tiles import Multiply, Panels, panel_rows, store_row
 from rlx.codegen.kernels.packed.words import (
@@ -26,7 +27,6 @@ from rlx.codegen.kernels.packed.words import (
     spans_of,
 )
 from rlx.codegen.kernels.parallel import rows, weights_loop
-from rlx.codegen.kernels.products.split import row_groups
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable

@@ -13,10 +13,10 @@ buffer that stays in the cache, against which tiles of rows run in registers.
 from __future__ import annotations
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.extents import matrix_groups, row_groups
 from rlx.codegen.kernels.packed.blocks import PackedBlock
 from rlx.codegen.kernels.packed.tiles import Multiply, Panels, panel_rows, store_row
 from rlx.codegen.kernels.parallel import is_large, weights_loop
-from rlx.codegen.kernels.products.split import matrix_groups, row_groups
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable

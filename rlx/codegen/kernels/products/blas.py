@@ -9,14 +9,13 @@ from __future__ import annotations
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.products.plain import operand_batch
-from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, maximum, minimum
 from rlx.codegen.loops.nodes import Address, Buffer, Const, LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
-from rlx.ir.lowering import Library
 from rlx.ir.shape import Extent, product, upper
 
 _GEMM = {
@@ -30,23 +29,10 @@ _BLOCK_ROWS = 192
 """Rows of one call on several threads; the library arranges all of `b` anew for each."""
 
 
-@kernel("matmul", lowering=Library)
-def matmul_by_blas(scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Library) -> None:
-    matmul_transposed_by_blas(scope, a, b, out, lowering=lowering, left=False, right=False)
-
-
-@kernel("matmul_transposed", lowering=Library)
-def matmul_transposed_by_blas(
-    scope: Scope,
-    a: Reader,
-    b: Reader,
-    out: Writer,
-    *,
-    lowering: Library,
-    left: bool,
-    right: bool,
+def product_by_blas(
+    scope: Scope, a: Reader, b: Reader, out: Writer, *, left: bool, right: bool
 ) -> None:
-    del lowering  # there is one library
+    """Multiply by calls of the library; `left` and `right` say which operands are transposed."""
     k, target = scope.k, out.memory
     if a.memory is None or b.memory is None or target is None:
         raise InternalError("a product by a library reads and writes memory, and computes nothing")

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from rlx.codegen.kernels.products.split import Split, split_product
+from rlx.passes.layout.split_product import Split, split_product
 
 SHAPES = [
     # batch, height, inner, panels, rows, width

@@ -15,7 +15,14 @@ from collections import Counter
 from dataclasses import replace
 
 from rlx.dataclass import dataclass
-from rlx.ir.shape import Shape
+from rlx.ir.lowering import PANELS, ROWS, Schedule
+
+_SMALL_PANEL = 16 * 1024
+"""Bytes of a panel that the first-level cache keeps: nothing is prefetched."""
+
+_AHEAD, _AHEAD_IN_PLACE = 8, 32
+"""Rows of a panel that are prefetched before their use. Rows of an operand that is not packed are
+far apart, and no hardware prefetches them."""
 
 _GROUP_BYTES = 512 * 1024
 """Bytes of panels that stay in the second-level cache while the rows of `a` pass by."""
@@ -81,6 +88,45 @@ class Split:
     def block(self) -> int:
         """Row tiles of a block at most."""
         return -(-self.tiles // self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """The extents of a product, at most, and how its left operand is stored."""
+
+    batch: int
+    height: int
+    inner: int
+    columns: int
+    size: int
+    """Bytes of an element."""
+    is_transposed: bool
+    """True if the rows of `a` are stored as columns."""
+
+
+def product_loops(tile: Schedule, matrices: Matrices) -> Schedule:
+    """Return the schedule of a product by `tile`, with the loops around it."""
+    split = split_product(
+        matrices.batch,
+        matrices.height,
+        matrices.inner,
+        -(-matrices.columns // tile.columns),
+        tile.rows,
+        tile.columns,
+        matrices.size,
+        matrices.is_transposed,
+    )
+    packed = tile.right == "panels" or matrices.columns == tile.columns
+    is_small = split.depth * tile.columns * matrices.size <= _SMALL_PANEL
+    return replace(
+        tile,
+        order=("batch", ROWS, PANELS),
+        blocks=split.blocks,
+        groups=split.groups,
+        depth=0 if split.whole else split.depth,
+        left="copied" if split.copies else "in_place",
+        prefetch=0 if packed and is_small else _AHEAD if packed else _AHEAD_IN_PLACE,
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -162,15 +208,3 @@ def _work_before(split: Split, item: int) -> int:
     end = min((block + 1) * split.tiles // split.blocks * split.rows, split.height)
     panels = group * split.panels // split.groups
     return (batch * split.height + first) * split.panels + (end - first) * panels
-
-
-def matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Group the axes of `[..., rows, columns]` as (batch, row, column)."""
-    rank = len(shape) - 2
-    return (tuple(range(rank)), (rank,), (rank + 1,))
-
-
-def row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Group the axes as (nothing, all rows, column): one matrix multiplies all rows."""
-    rank = len(shape) - 1
-    return ((), tuple(range(rank)), (rank,))
