@@ -40,6 +40,22 @@ def test_a_module_is_a_function_of_its_params() -> None:
     close(rlx.jit(f)(f.params, x.numpy()), model(x))
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(3, 4, 1, stride=2), nn.Conv2d(3, 4, 3, padding="same"),
+        nn.Conv2d(3, 6, 3, dilation=2, groups=3),
+        nn.ConvTranspose2d(3, 6, 3, stride=2, output_padding=1, groups=3),
+        nn.ConvTranspose2d(3, 4, 3, dilation=2),
+    ],
+    ids=["stride", "same", "groups", "transposed", "transposed_dilated"],
+)  # fmt: skip
+def test_convolutions_take_their_default_arguments(layer: Any) -> None:
+    x = torch.randn(2, 3, 8, 8)
+    f = rlx.from_torch(layer, (x,))
+    close(f(f.params, x), layer(x))
+
+
 def test_gradients_are_those_of_autograd() -> None:
     model, x = convnet().eval(), torch.randn(2, 3, 8, 8)
     f = rlx.from_torch(model, (x,))

@@ -81,25 +81,23 @@ def convolution_backward(
     return dx, dw, db
 
 
-def _forward(transposed: bool, axes: int) -> Any:
-    def apply(x: Any, w: Any, bias: Any = None, *given: Any) -> Any:
-        stride, padding, *rest = (*given, [1], [0])[: max(len(given), 2)] if given else ([1], [0])
-        output_padding: Any = [0]
-        if transposed and rest:
-            output_padding = rest.pop(0)
-        groups, dilation = 1, [1]
-        for each in rest:
-            if isinstance(each, int):
-                groups = each
-            else:
-                dilation = each
+def _forward(axes: int) -> Any:
+    def apply(
+        x: Any, w: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,),
+        dilation: Any = (1,), groups: int = 1,
+    ) -> Any:  # fmt: skip
         if isinstance(padding, str):
             return _by_name(x, w, bias, stride, padding, dilation, groups, axes)
-        return convolution(
-            x, w, bias, stride, padding, dilation, transposed, output_padding, groups
-        )
+        return convolution(x, w, bias, stride, padding, dilation, False, (0,), groups)
 
     return apply
+
+
+def _transposed_forward(
+    x: Any, w: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,),
+    output_padding: Any = (0,), groups: int = 1, dilation: Any = (1,),
+) -> Any:  # fmt: skip
+    return convolution(x, w, bias, stride, padding, dilation, True, output_padding, groups)
 
 
 def _by_name(
@@ -115,8 +113,8 @@ def _by_name(
 
 
 for _axes in (1, 2, 3):
-    rule(f"conv{_axes}d", f"conv{_axes}d.padding")(_forward(False, _axes))
-    rule(f"conv_transpose{_axes}d", f"conv_transpose{_axes}d.input")(_forward(True, _axes))
+    rule(f"conv{_axes}d", f"conv{_axes}d.padding")(_forward(_axes))
+    rule(f"conv_transpose{_axes}d", f"conv_transpose{_axes}d.input")(_transposed_forward)
 
 
 @rule("im2col")
