@@ -365,14 +365,7 @@ class Executable(CompiledCode):
         if gateway is None:
             return None
         fast: FastCall = gateway.Call(
-            self._native.address(self._entry(self._run_entry())),
-            self.arena.address,
-            self._moves_address(),
-            None if self._enter is self._run_alone else self._enter,
-            self._lock.acquire,
-            self._lock.release,
-            self._lock._is_owned,
-            self._fault,
+            *self._native_entry(),
             donated_copy,
             DonatedMemory,
             ImmutableArray,
@@ -381,6 +374,31 @@ class Executable(CompiledCode):
         )
         fast.ready = not self.residents.needs_setup
         return fast
+
+    def _native_entry(self) -> tuple[Any, ...]:
+        """Return what a gateway calls: addresses, and functions that run, lock and raise."""
+        return (
+            self._native.address(self._entry(self._run_entry())),
+            self.arena.address,
+            self._moves_address(),
+            None if self._enter is self._run_alone else self._enter,
+            self._lock.acquire,
+            self._lock.release,
+            self._lock._is_owned,
+            self._fault,
+        )
+
+    def ports(self) -> tuple[tuple[Any, ...], tuple[InputPort, ...], tuple[OutputPort, ...]] | None:
+        """Return the native entry, and the ports of inputs and outputs, for a gateway.
+
+        None where extents are symbolic, params are shared, or an output replaces a leaf.
+        """
+        call = self._fixed
+        if call is None or self.residents.shared or self._origin.donations:
+            return None
+        inputs = tuple(self._input_port(i, view) for i, view in enumerate(call.input_views))
+        outputs = tuple(self._output_port(i, view) for i, view in enumerate(call.output_views))
+        return self._native_entry(), inputs, outputs
 
     def _moves_address(self) -> int:
         """Return where the entry finds how far regions moved; 0 if it takes no such table."""

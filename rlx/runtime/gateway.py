@@ -1,7 +1,8 @@
-"""The fast call path into compiled graphs: a small extension module, `gateway.c`.
+"""The fast call path into compiled graphs: small extension modules of this package.
 
-It is compiled once per environment, by a thread of its own while calls go the long way, and kept
-in the cache. Where there is no C compiler, or Python's headers are missing, calls go on so.
+`gateway.c` takes NumPy's arrays, `tensor_gateway.c` tensors of other frameworks. Each is compiled
+once per environment, by a thread of its own while calls take the slow path, and kept in the cache.
+Where there is no C compiler, or Python's headers are missing, all calls take the slow path.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from rlx.runtime.signature import Array
 from rlx.runtime.toolchain import find_toolchain
 from rlx.target import detect_target
 
-_SOURCE = Path(__file__).with_name("gateway.c")
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared")
 
 InputPort: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], int, int, int]
@@ -60,56 +60,58 @@ class Gateway(Protocol):
     def Call(self) -> Callable[..., FastCall]: ...  # noqa: N802  a class of the module
 
 
-def find_gateway(*, wait: bool = False) -> Gateway | None:
+def find_gateway(name: str = "gateway", *, wait: bool = False) -> Gateway | None:
     """Return the module if it is there; the first to ask has it made, and may `wait`."""
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None  # reference counts and the lock of the interpreter are relied on
-    making = _making(os.getpid())
+    making = _making(os.getpid(), name)
     if wait and making.thread.ident is not None:
         making.thread.join()
     return making.made
 
 
 class _Making:
-    """The module on its way. Calls need not wait for it."""
+    """A module that is being compiled. Calls need not wait for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.made: Gateway | None = None
-        self.thread = threading.Thread(target=self._make, name="rlx-gateway", daemon=True)
+        self.thread = threading.Thread(target=self._make, name=f"rlx-{name}", daemon=True)
         with contextlib.suppress(RuntimeError):  # there may be no more: calls go the long way
             self.thread.start()
 
     def _make(self) -> None:
         try:
-            library = _library()
+            library = _library(self.name)
             with unforkable():
-                self.made = _load(library)
+                self.made = _load(self.name, library)
         except (ToolchainError, OSError, ImportError):
             self.made = None
 
 
 @functools.cache
-def _making(process: int) -> _Making:
+def _making(process: int, name: str) -> _Making:
     del process  # a forked child has none of its parent's threads
-    return _Making()
+    return _Making(name)
 
 
-def _library() -> Path:
+def _library(name: str) -> Path:
     """Return the compiled module; ToolchainError where it cannot be made."""
     toolchain = find_toolchain()
     proof = prove(toolchain, toolchain.flags(detect_target()))
     include = sysconfig.get_path("include")
     flags = (*_FLAGS, *proof.more, f"-I{include}", f"-I{np.get_include()}")
     machine = (platform.machine(), str(sysconfig.get_config_var("SOABI")), np.__version__)
-    text = _SOURCE.read_text(encoding="utf-8")
+    source = Path(__file__).with_name(f"{name}.c")
+    text = source.read_text(encoding="utf-8")
     key = content_key(text, *toolchain.command, toolchain.version, *flags, *machine)
     return Cache(cache_directory()).fetch(
-        key, ".so", lambda path: toolchain.compile_library(_SOURCE, path, flags)
+        key, ".so", lambda path: toolchain.compile_library(source, path, flags)
     )
 
 
-def _load(path: Path) -> Gateway:
-    spec = importlib.util.spec_from_file_location("rlx_gateway", path)
+def _load(name: str, path: Path) -> Gateway:
+    spec = importlib.util.spec_from_file_location(f"rlx_{name}", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no extension module")
     module: Any = importlib.util.module_from_spec(spec)

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
@@ -36,7 +36,7 @@ def compile_module(
     """
     if mode is not None and mode not in _MODES:
         raise InputError(f"mode is {mode!r}", remedy=f"use one of: {', '.join(_MODES)}")
-    chosen = checked_options(options or {})
+    chosen = checked_options({"threads": torch.get_num_threads(), **(options or {})})
     make = functools.partial(_compiler, chosen)
     compiled: Callable[..., Any] = aot_autograd(
         fw_compiler=functools.partial(make, "forward"),
@@ -69,9 +69,31 @@ def _compiler(
     options: Options, name: str, module: GraphModule, example_inputs: Any
 ) -> Callable[..., Any]:
     del example_inputs
-    graph = CompiledGraph(module, options, name, restride=_visible(name))
-    call: Callable[..., Any] = make_boxed_func(graph_call(graph))
+    graph = CompiledGraph(
+        module, options, name, restride=_visible(name), static=_static(name, options)
+    )
+    return boxed(graph)
+
+
+def boxed(graph: CompiledGraph) -> Callable[..., Any]:
+    """Return a function of one list of tensors, as AOTAutograd calls it."""
+
+    def call(args: list[Any]) -> list[Any]:
+        results = graph(args)
+        args.clear()  # what the caller let go of is released before results are used
+        return results
+
+    call._boxed_call = True  # type: ignore[attr-defined]
     return call
+
+
+def _static(name: str, options: Options) -> frozenset[int]:
+    """Return the places of params and buffers that a graph for inference only reads."""
+    context = torch._guards.TracingContext.try_get()
+    meta = None if context is None else context.fw_metadata
+    if name != "inference" or meta is None or not options.resident:
+        return frozenset()
+    return frozenset(meta.static_input_indices) - frozenset(meta.mutated_inp_runtime_indices)
 
 
 def _visible(name: str) -> int:
@@ -81,12 +103,3 @@ def _visible(name: str) -> int:
     context = torch._guards.TracingContext.try_get()
     meta = None if context is None else context.fw_metadata
     return 0 if name == "backward" or meta is None else meta.num_forward_returns
-
-
-def graph_call(graph: CompiledGraph) -> Callable[..., Any]:
-    """Return a function of positional tensors."""
-
-    def call(*args: Any) -> list[Any]:
-        return graph(args)
-
-    return call

@@ -6,29 +6,39 @@ for exact sizes where an operator needs numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
-import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 
+import rlx.numpy as rnp
 from rlx.dataclass import dataclass
 from rlx.errors import ShapeError, UnsupportedError
 from rlx.ir.dtype import DType
-from rlx.ir.shape import Dim, Extent, evaluate
+from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
 from rlx.passes.rewrites.inline_calls import inline_calls
+from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.runtime.compile import compile
-from rlx.torch.draws import by_torch
 from rlx.torch.interpreter import GraphFunction
+from rlx.torch.layouts import Order, dense_order, inverse, rows
+from rlx.torch.registry import name_of
 from rlx.torch.rules.random import Draw, from_key
-from rlx.torch.types import Extents, as_array, as_tensor, dtype_of
-from rlx.tracing.traced_function import Specification, trace
+from rlx.torch.types import Extents, dtype_of
+from rlx.torch.variant import TensorArgument, Variant
+from rlx.tracing.trace import Trace, as_value, opened
+from rlx.tracing.tracer import Tracer
 
 _KEY = TensorType(DType.U32, (2,))
 _KEY_DRAW = Draw("key", (), DType.U32)
+_CHANGES = 3
+"""Calls in a row at which a param has changed, after which it is no resident any more."""
+_TABLE_READS = frozenset(
+    {"embedding", "index_select", "index.Tensor", "gather", "_unsafe_index.Tensor"}
+)
+"""Operators that read some rows of a tensor: it is read in place."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +48,11 @@ class Options:
     backend: str = "auto"
     threads: int | None = None
     precision: Any = None
+    resident: bool = True
+    """What depends on params alone is computed once for each version of them, in inference."""
     random: str = "torch"
     """"torch": drawn by PyTorch's generator, as in eager mode; "rlx": in compiled code, by a key
     that PyTorch's generator draws at each call."""
-
-
-@dataclass
-class _Variant:
-    """A program for sizes within bounds."""
-
-    run: Callable[..., Any]
-    outputs: list[Any]
-    """What is returned: ("tensor", i), ("input", i), ("extent", e), ("number", n) or None."""
-    draws: list[Any]
-    """What PyTorch draws: pairs of a draw and its shape."""
 
 
 @dataclass
@@ -63,7 +64,9 @@ class CompiledGraph:
     name: str = "torch_graph"
     restride: int = 0
     """How many of the first results get the strides that PyTorch gave them."""
-    _variants: dict[Any, _Variant] = field(default_factory=dict)
+    static: frozenset[int] = frozenset()
+    """The places of params and buffers, which are the same at most calls."""
+    _variants: dict[Any, Variant] = field(default_factory=dict)
     _is_exact: bool = False
     """Some operator needs numbers: programs are compiled for exact sizes."""
 
@@ -75,57 +78,35 @@ class CompiledGraph:
         self.results = next(node for node in nodes if node.op == "output").args[0]
         self.symbols = sorted({s.name for meta in self.metas for s in _symbols(meta)})
         GraphFunction(self.module)  # raises for operators without rules
-        self._only: _Variant | None = None
+        self._residents = {i for i in self.static if self._may_reside(i)}
+        self._only: Variant | None = None
 
-    def __call__(self, args: Sequence[Any]) -> list[Any]:
+    def __call__(self, args: list[Any]) -> list[Any]:
         """Run on tensors and sizes; compile if their sizes are new."""
         variant = self._only
         binding: dict[str, int] = {}
         if variant is None:
             binding = self._binding(args)
-            variant = self._variant(binding)
+            variant = self._variant(binding, args)
             if not self.symbols:
                 self._only = variant
-        arrays = [self._array(args, place) for place in self._places]
-        if variant.draws:
-            arrays += [
-                as_array(by_torch(draw, tuple(evaluate(n, binding) for n in shape)))
-                for draw, shape in variant.draws
-            ]
-        found = variant.run(*arrays)
-        results: list[Any] = []
-        for place, output in enumerate(variant.outputs):
-            if output is None:
-                results.append(None)
-                continue
-            kind, what = output
-            if kind == "tensor":
-                results.append(self._strided(as_tensor(found[what]), place))
-            elif kind == "input":
-                results.append(args[what])
-            else:
-                results.append(evaluate(what, binding) if kind == "extent" else what)
+        results = variant(args, binding)
+        if variant.changed and max(variant.changed.values()) >= _CHANGES:
+            self._let_go(variant)
         return results
 
-    def _array(self, args: Sequence[Any], place: int) -> Any:
-        """Return an argument as an array; a token of effects, which is None, as an empty one."""
-        if args[place] is None:
-            return np.zeros(self.metas[place].shape, dtype_of(self.metas[place].dtype).numpy)
-        return as_array(args[place])
+    def _may_reside(self, place: int) -> bool:
+        """True for a param from which more is computed than rows of a table are read."""
+        users = [name_of(user.target) for user in self.inputs[place].users]
+        return isinstance(self.metas[place], torch.Tensor) and any(
+            name not in _TABLE_READS for name in users
+        )
 
-    def _strided(self, tensor: torch.Tensor, place: int) -> torch.Tensor:
-        """Return a result with PyTorch's strides where its caller can see them."""
-        if place >= self.restride:
-            return tensor
-        meta = self.results[place].meta.get("val")
-        if not isinstance(meta, torch.Tensor) or meta.dim() < 2:
-            return tensor
-        stride = meta.stride()
-        if not all(isinstance(n, int) for n in stride) or tensor.stride() == stride:
-            return tensor
-        if meta.is_contiguous() or 0 in stride:
-            return tensor
-        return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype).copy_(tensor)
+    def _let_go(self, variant: Variant) -> None:
+        """Compile again, with what changes at every call as inputs."""
+        self._residents -= {place for place, n in variant.changed.items() if n >= _CHANGES}
+        self._variants.clear()
+        self._only = None
 
     # Sizes
 
@@ -148,9 +129,9 @@ class CompiledGraph:
             )
         return found
 
-    def _variant(self, binding: dict[str, int]) -> _Variant:
+    def _variant(self, binding: dict[str, int], args: list[Any]) -> Variant:
         if not self.symbols:
-            return self._compiled({})
+            return self._compiled({}, args)
         if not self._is_exact:
             bounds = {name: _bounds(n) for name, n in binding.items()}
             own = self._shaped()
@@ -164,13 +145,13 @@ class CompiledGraph:
                 for name, (low, high) in bounds.items()
             }
             try:
-                variant = self._variants[key] = self._compiled(symbols)
+                variant = self._variants[key] = self._compiled(symbols, args)
                 return variant
             except (ShapeError, UnsupportedError, TypeError):
                 self._is_exact = True
         exact = tuple(sorted(binding.items()))
         if exact not in self._variants:
-            self._variants[exact] = self._compiled(dict(binding))
+            self._variants[exact] = self._compiled(dict(binding), args)
         return self._variants[exact]
 
     def _shaped(self) -> set[str]:
@@ -185,62 +166,111 @@ class CompiledGraph:
 
     # Compiling
 
-    def _compiled(self, symbols: dict[str, Extent]) -> _Variant:
+    def _compiled(self, symbols: dict[str, Extent], args: list[Any]) -> Variant:
         extents = Extents(symbols)
         function = GraphFunction(self.module, extents)
-        places = self._places
-        types = [_type(self.metas[i], extents) for i in places]
+        arguments = [self._argument(place, extents, args[place]) for place in self._places]
+        residents = self._residents_at(args)
         draws = [
             (draw, tuple(map(extents.extent, _first(node).shape)))
             for node, draw in function.draws.items()
         ]
-        is_own = self.options.random == "rlx"
-        names = [_name(self.inputs[i], i) for i in places]
-        inputs = [Specification(n, t) for n, t in zip(names, types, strict=True)]
-        if not is_own:
-            inputs += [
-                Specification(f"draw_{i}", TensorType(draw.dtype, shape))
-                for i, (draw, shape) in enumerate(draws)
-            ]
-        elif draws:
-            inputs.append(Specification("key", _KEY))
         outputs: list[Any] = []
-
-        def call(arrays: list[Any]) -> Any:
-            outputs.clear()
-            given = iter(arrays[: len(places)])
-            values = [
-                next(given) if isinstance(meta, torch.Tensor) else _number(meta, extents)
-                for meta in self.metas
-            ]
-            drawn = arrays[len(places) :]
-            if is_own and draws:
-                drawn = _by_key(draws, arrays[-1])
-            found = function(*values, draws=drawn)
-            kept: list[Any] = []
-            for node, value in zip(self.results, found, strict=True):
-                if value is None:
-                    outputs.append(None)
-                elif isinstance(node, Node) and node.op == "placeholder":
-                    outputs.append(("input", self.inputs.index(node)))
-                elif isinstance(value, Dim):
-                    outputs.append(("extent", value))
-                elif isinstance(value, (int, float, bool)):
-                    outputs.append(("number", value))
-                else:
-                    outputs.append(("tensor", len(kept)))
-                    kept.append(value)
-            return kept
-
-        program = trace(call, self.name, inputs)
-        drawn_first = [(_KEY_DRAW, (2,))] if is_own and draws else draws
-        if not program.graph.outputs:
-            return _Variant(lambda *_: (), outputs, [])
-        run = compile(
-            inline_calls(program.graph), backend=self.options.backend,
-            threads=self.options.threads, precision=self.options.precision,
+        orders: list[Order] = []
+        with opened(self.name) as trace:
+            values = {
+                each.place: rnp.transpose(
+                    _leaf(trace, each, is_param=each.place in residents), inverse(each.order)
+                )
+                for each in arguments
+            }
+            drawn, drawn_first = self._drawn(trace, draws, args)
+            found = function(
+                *(values.get(i, _number(x, extents)) for i, x in enumerate(self.metas)),
+                draws=drawn,
+            )
+            made: list[Any] = []
+            for place, (node, value) in enumerate(zip(self.results, found, strict=True)):
+                output = self._output(node, value, len(made))
+                outputs.append(output)
+                if output is not None and output[0] == "tensor":
+                    orders.append(self._order_of_result(place, value))
+                    made.append(as_value(rnp.transpose(value, orders[-1])))
+            trace.graph.set_outputs(made)
+        inputs = [each for each in arguments if each.place not in residents]
+        inputs += drawn_first[1]
+        variant = Variant(
+            run=_nothing, inputs=inputs, outputs=outputs, orders=orders, draws=drawn_first[0],
+            residents=[each for each in arguments if each.place in residents],
+            arguments=len(self.metas), is_plain=not symbols and self._is_plain(args),
         )  # fmt: skip
-        return _Variant(run, outputs, drawn_first)
+        if made:
+            graph = inline_calls(reroll_reductions.rewrite(trace.graph).graph)
+            variant.run = compile(
+                graph, backend=self.options.backend, threads=self.options.threads,
+                precision=self.options.precision,
+            )  # fmt: skip
+        return variant
+
+    def _argument(self, place: int, extents: Extents, given: Any) -> TensorArgument:
+        meta = self.metas[place]
+        shape = tuple(map(extents.extent, meta.shape))
+        order = rows(len(shape))
+        if isinstance(given, torch.Tensor):
+            order = dense_order(given.shape, given.stride()) or order
+        type = TensorType(dtype_of(meta.dtype), tuple(shape[axis] for axis in order))
+        return TensorArgument(place, _name(self.inputs[place], place), type, order)
+
+    def _residents_at(self, args: list[Any]) -> set[int]:
+        """Return the places of residents whose changes PyTorch counts."""
+        if self.options.backend == "reference":
+            return set()
+        return {i for i in self._residents if not args[i].is_inference()}
+
+    def _is_plain(self, args: list[Any]) -> bool:
+        return all(
+            isinstance(args[i], torch.Tensor) and not (args[i].is_conj() or args[i].is_neg())
+            for i in self._places
+        )
+
+    def _drawn(self, trace: Trace, draws: list[Any], args: list[Any]) -> Any:
+        """Return the drawn arrays of a call, and what PyTorch draws for them: pairs, arguments."""
+        if self.options.random == "rlx" and draws:
+            key = TensorArgument(len(args), "key", _KEY, (0,))
+            drawn = _by_key(draws, _leaf(trace, key, is_param=False))
+            return drawn, ([(_KEY_DRAW, (2,))], [key])
+        arguments = [
+            TensorArgument(
+                len(args) + i, f"draw_{i}", TensorType(draw.dtype, shape), rows(len(shape))
+            )
+            for i, (draw, shape) in enumerate(draws)
+        ]
+        return [_leaf(trace, each, is_param=False) for each in arguments], (draws, arguments)
+
+    def _output(self, node: Any, value: Any, count: int) -> Any:
+        if value is None:
+            return None
+        if isinstance(node, Node) and node.op == "placeholder":
+            return "input", self.inputs.index(node)
+        if isinstance(value, Dim):
+            return "extent", value
+        return ("number", value) if isinstance(value, (int, float, bool)) else ("tensor", count)
+
+    def _order_of_result(self, place: int, value: Any) -> Order:
+        """Return PyTorch's order of axes where the program's caller can see it."""
+        meta = self.results[place].meta.get("val")
+        if place >= self.restride or not isinstance(meta, torch.Tensor):
+            return rows(len(value.shape))
+        return dense_order(meta.shape, meta.stride()) or rows(len(value.shape))
+
+
+def _leaf(trace: Trace, each: TensorArgument, *, is_param: bool) -> Tracer:
+    declare = trace.graph.param if is_param else trace.graph.input
+    return Tracer(trace, declare(each.name, each.type.shape, each.type.dtype))
+
+
+def _nothing(*_: Any) -> tuple[()]:
+    return ()
 
 
 def _bounds(size: int) -> tuple[int, int]:

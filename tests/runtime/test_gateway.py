@@ -203,18 +203,20 @@ def test_calls_keep_no_references() -> None:
     assert sys.getrefcount(y) == 2  # ours and the argument of the count
 
 
-def test_the_module_compiles_without_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["gateway", "tensor_gateway"])
+def test_the_modules_compile_without_a_warning(name: str, tmp_path: Path) -> None:
     warnings = ("-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror")
     includes = ("-isystem", str(sysconfig.get_path("include")), "-isystem", np.get_include())
     flags = (*gateway._FLAGS, *warnings, *includes)
-    find_toolchain().compile_library(gateway._SOURCE, tmp_path / "gateway.so", flags)
+    source = Path(gateway.__file__).with_name(f"{name}.c")
+    find_toolchain().compile_library(source, tmp_path / "gateway.so", flags)
 
 
 @pytest.mark.parametrize("fault", [ToolchainError("none"), OSError("full")])
 def test_without_a_compiler_calls_go_the_long_way(
     fault: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> None:
+    def fail(_: str) -> None:
         raise fault
 
     monkeypatch.setattr(gateway, "_library", fail)
@@ -237,13 +239,13 @@ def test_without_another_thread_calls_go_the_long_way(monkeypatch: pytest.Monkey
     assert find_gateway(wait=True) is None
 
 
-def _again(cached: Any) -> Callable[[int], Any]:
+def _again(cached: Any) -> Callable[[int, str], Any]:
     """Return a cached function as it was before its first call."""
     made: list[Any] = []
 
-    def call(process: int) -> Any:
+    def call(process: int, name: str) -> Any:
         if not made:
-            made.append(cached.__wrapped__(process))
+            made.append(cached.__wrapped__(process, name))
         return made[0]
 
     return call

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from functorch.compile import aot_function, make_boxed_func
+from functorch.compile import aot_function
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.testing._internal import common_methods_invocations
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from rlx.torch.backend import graph_call
+from rlx.torch.backend import boxed
 from rlx.torch.decompositions import decompositions
 from rlx.torch.program import CompiledGraph, Options
 
@@ -72,7 +72,7 @@ def through_rlx(function: Callable[..., Any], options: Options) -> Callable[...,
 
     def compiler(module: Any, example_inputs: Any) -> Any:
         del example_inputs
-        return make_boxed_func(graph_call(CompiledGraph(module, options, restride=1 << 30)))
+        return boxed(CompiledGraph(module, options, restride=1 << 30))
 
     return aot_function(  # type: ignore[no-any-return]
         function, compiler, compiler, inference_compiler=compiler, decompositions=decompositions()

@@ -190,7 +190,7 @@ def test_an_unknown_option_names_those_there_are() -> None:
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
         compiled(mlp(), options={"fast": True})(torch.randn(5, 6))
     assert isinstance(raised.value.inner_exception, InputError)
-    assert "backend, threads, precision, random" in str(raised.value)
+    assert "backend, threads, precision, resident, random" in str(raised.value)
 
 
 def test_an_operator_without_a_rule_is_named_with_its_line() -> None:

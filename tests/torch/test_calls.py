@@ -1,0 +1,271 @@
+"""Calls of compiled graphs: the fast path of tensors, and params that are laid out once."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from rlx.runtime.executable import Executable  # noqa: E402
+from rlx.runtime.gateway import find_gateway  # noqa: E402
+from rlx.runtime.tensor_gateway import TensorCall  # noqa: E402
+from rlx.torch import variant  # noqa: E402  imports torch
+from rlx.torch.backend import compile_module  # noqa: E402
+from rlx.torch.program import CompiledGraph  # noqa: E402
+
+nn = torch.nn
+
+
+@pytest.fixture(autouse=True, params=["fast", "slow"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    if request.param == "slow":
+        monkeypatch.setattr(variant, "make_tensor_call", lambda *_: None)
+    elif find_gateway("tensor_gateway", wait=True) is None:
+        pytest.skip("there is no C compiler")
+    return str(request.param)
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> list[CompiledGraph]:
+    """The graphs that the test compiles."""
+    made: list[CompiledGraph] = []
+    whole = CompiledGraph.__post_init__
+
+    def note(self: CompiledGraph) -> None:
+        whole(self)
+        made.append(self)
+
+    monkeypatch.setattr(CompiledGraph, "__post_init__", note)
+    return made
+
+
+def close(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def net() -> Any:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+
+
+def fast_calls(graph: CompiledGraph, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that grows by whether the fast path took each call."""
+    taken: list[bool] = []
+    program = graph._only
+    assert program is not None
+    assert program._fast is not None
+    whole: TensorCall = program._fast
+
+    class Watched:
+        ready = property(lambda _: whole.ready, lambda _, to: setattr(whole, "ready", to))
+        remember = staticmethod(whole.remember)
+
+        def __call__(self, values: Any) -> Any:
+            found = whole(values)
+            taken.append(found is not None)
+            return found
+
+    monkeypatch.setattr(program, "_fast", Watched())
+    return taken
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p.mul_(2),
+        lambda p: p.data.mul_(2),
+        lambda p: setattr(p, "data", 2 * p.data),
+        lambda p: p.detach().numpy().__imul__(2),
+        lambda p: p.copy_(torch.ones_like(p)),
+    ],
+    ids=["in_place", "data", "replaced", "numpy", "copied"],
+)
+def test_changes_of_params_are_seen(change: Callable[[Any], Any]) -> None:
+    model, x = net(), torch.randn(5, 6)
+    run = torch.compile(model, backend=compile_module)
+    with torch.no_grad():
+        for _ in range(2):
+            for _ in range(3):
+                close(run(x), model(x))
+            change(model[0].weight)
+        close(run(x), model(x))
+
+
+def test_params_are_laid_out_once_for_each_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_params: list[str] = []
+    whole = Executable.set_param
+
+    def note(self: Executable, name: str, value: Any) -> None:
+        set_params.append(name)
+        whole(self, name, value)
+
+    monkeypatch.setattr(Executable, "set_param", note)
+    model, x = net(), torch.randn(5, 6)
+    run = torch.compile(model, backend=compile_module)
+    with torch.no_grad():
+        for _ in range(4):
+            run(x)
+        assert len(set_params) == 4
+        model[2].bias += 1
+        for _ in range(2):
+            run(x)
+        assert len(set_params) == 5
+
+
+def test_a_param_that_changes_at_each_call_is_read_at_each(graphs: list[CompiledGraph]) -> None:
+    model, x = net(), torch.randn(5, 6)
+    run = torch.compile(model, backend=compile_module)
+    with torch.no_grad():
+        for _ in range(7):
+            close(run(x), model(x))
+            model[0].weight += 0.1
+    (graph,) = graphs
+    program = graph._only
+    assert program is not None
+    assert len(program.residents) == 3
+    assert len(program.inputs) == 2
+
+
+def test_a_table_is_read_in_place(graphs: list[CompiledGraph]) -> None:
+    model, x = nn.Embedding(10, 4), torch.tensor([[1, 2], [3, 9]])
+    with torch.no_grad():
+        close(torch.compile(model, backend=compile_module)(x), model(x))
+    assert graphs[0]._only is not None
+    assert not graphs[0]._only.residents
+
+
+def test_without_residents_all_params_are_read_at_each_call(graphs: list[CompiledGraph]) -> None:
+    model, x = net(), torch.randn(5, 6)
+    run = torch.compile(model, backend=compile_module, options={"resident": False})
+    with torch.no_grad():
+        close(run(x), model(x))
+    assert graphs[0]._only is not None
+    assert not graphs[0]._only.residents
+
+
+def test_params_of_inference_tensors_are_read_at_each_call() -> None:
+    with torch.inference_mode():
+        model, x = net(), torch.randn(5, 6)
+        run = torch.compile(model, backend=compile_module)
+        for _ in range(3):
+            close(run(x), model(x))
+            model[0].weight[0, 0] += 1
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.randn(5, 6), torch.randn(6, 5).T, torch.randn(5, 12)[:, ::2],
+        torch.randn(1, 6).expand(5, 6), torch.randn(10, 6)[::2], torch.randn(31)[1:].view(5, 6),
+    ],
+    ids=["rows", "columns", "every_other", "broadcast", "some_rows", "offset"],
+)  # fmt: skip
+def test_tensors_of_any_strides_come_in(x: Any) -> None:
+    def apply(x: Any) -> Any:
+        return x.t() * 2, x.sum(0)
+
+    run = torch.compile(apply, backend=compile_module)
+    for each in (torch.randn(5, 6), x, x):
+        found, expected = run(each), apply(each)
+        close(found, expected)
+        assert found[0].stride() == expected[0].stride()
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "float64", "float16", "bfloat16", "int64", "int8", "uint8", "bool", "complex64"],
+)
+@pytest.mark.parametrize("shape", [(), (0, 3), (3,), (1, 2, 1), (200, 200)])
+def test_dtypes_and_shapes(dtype: str, shape: tuple[int, ...]) -> None:
+    x = (3 * torch.randn(shape)).to(getattr(torch, dtype))
+
+    def apply(x: Any) -> Any:
+        return torch.cat([x.flatten(), x.flatten()]), x.unsqueeze(0), None, x
+
+    run = torch.compile(apply, backend=compile_module)
+    for _ in range(3):
+        torch.testing.assert_close(run(x), apply(x), rtol=0, atol=0)
+
+
+def test_views_with_a_negative_bit_are_values() -> None:
+    z = torch.randn(4, dtype=torch.complex64)
+    run = torch.compile(lambda x: x * 2, backend=compile_module)
+    for each in (torch.randn(4), z.conj().imag, z.conj().imag):
+        close(run(each), each * 2)
+
+
+def test_results_keep_their_values() -> None:
+    run = torch.compile(lambda x: (x + 1, x.sum()), backend=compile_module)
+    kept = [(i, run(torch.full((200, 200), float(i)))) for i in range(5)]
+    torch._dynamo.reset()
+    for i, (whole, total) in kept:
+        assert (whole == i + 1).all()
+        assert total == 40000 * i
+    whole.add_(1)
+    assert (whole == 6).all()
+
+
+def test_threads_with_params_of_their_own() -> None:
+    models = [net() for _ in range(3)]
+    x = torch.randn(5, 6)
+    run = torch.compile(lambda model, x: model(x), backend=compile_module)
+    wrong: list[Any] = []
+    with torch.no_grad():
+        expected = [model(x) for model in models]
+        run(models[0], x)
+
+    def work(number: int) -> None:
+        with torch.no_grad():
+            for _ in range(20):
+                if not torch.allclose(run(models[number], x), expected[number], atol=1e-5):
+                    wrong.append(number)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_calls_are_fast_from_the_second_on(
+    graphs: list[CompiledGraph], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    if path == "slow":
+        return
+    model, x = net(), torch.randn(5, 6)
+    run = torch.compile(model, backend=compile_module)
+    with torch.no_grad():
+        run(x)
+        taken = fast_calls(graphs[0], monkeypatch)
+        for _ in range(3):
+            run(x)
+        assert taken == [True] * 3
+        model[0].bias += 1
+        run(x)
+        run(x)
+        assert taken == [True] * 3 + [False, True]
+
+
+def test_training_steps_read_params_at_each_call(graphs: list[CompiledGraph]) -> None:
+    model = net().train()
+    other = copy.deepcopy(model)
+    run = torch.compile(model, backend=compile_module)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x = torch.randn(5, 6)
+        for call, owner in ((run, model), (other, other)):
+            owner.zero_grad()
+            call(x).square().sum().backward()
+            with torch.no_grad():
+                for param in owner.parameters():
+                    param -= 0.1 * param.grad
+        for found, expected in zip(model.parameters(), other.parameters(), strict=True):
+            close(found, expected)
+    assert all(graph._only and not graph._only.residents for graph in graphs)
