@@ -37,7 +37,7 @@ def make_step(model: Model, mesh: Mesh) -> tuple[ShardMapped, Any]:
 
     def loss(params: Any, x: Any, y: Any) -> Any:
         own = rnp.mean(rlx.nn.softmax_cross_entropy(model.apply(params, x), y))
-        return rlx.pmean(own, "data")
+        return rlx.distributed.pmean(own, "data")
 
     def step(params: Any, state: Any, x: Any, y: Any) -> Any:
         value, gradients = rlx.value_and_grad(loss)(params, x, y)

@@ -41,11 +41,11 @@ def first_temperature(side: int = 64) -> Array:
 
 def laplacian(u: Any) -> Any:
     """Return for each point how far its four neighbors are above it; the edges are insulated."""
-    n = rlx.axis_size("rows")
+    n = rlx.distributed.axis_size("rows")
     down, up = [(i, i + 1) for i in range(n - 1)], [(i + 1, i) for i in range(n - 1)]
-    index = rlx.axis_index("rows")
-    above = rnp.where(index == 0, u[:1], rlx.ppermute(u[-1:], "rows", down))
-    below = rnp.where(index == n - 1, u[-1:], rlx.ppermute(u[:1], "rows", up))
+    index = rlx.distributed.axis_index("rows")
+    above = rnp.where(index == 0, u[:1], rlx.distributed.ppermute(u[-1:], "rows", down))
+    below = rnp.where(index == n - 1, u[-1:], rlx.distributed.ppermute(u[:1], "rows", up))
     rows = rnp.concatenate([above, u, below])
     tall = rows[2:] + rows[:-2] - 2.0 * u
     columns = rnp.concatenate([u[:, :1], u, u[:, -1:]], 1)
@@ -64,7 +64,7 @@ def descend(u: Any, measured: Any) -> tuple[Any, Any]:
         return rnp.sum((spread(v) - measured) ** 2)
 
     value, slope = rlx.value_and_grad(distance)(u)
-    return rnp.maximum(u - 0.45 * slope, 0.0), rlx.psum(value, "rows")
+    return rnp.maximum(u - 0.45 * slope, 0.0), rlx.distributed.psum(value, "rows")
 
 
 def find(measured: Array, mesh: Mesh) -> tuple[Array, list[float]]:

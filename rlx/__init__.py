@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 from rlx.locks import importing
 
 if TYPE_CHECKING:
+    from rlx import custom as custom
     from rlx import debug as debug
+    from rlx import distributed as distributed
+    from rlx import errors as errors
     from rlx import ffi as ffi
+    from rlx import gguf as gguf
+    from rlx import jax as jax
+    from rlx import language as language
+    from rlx import lax as lax
     from rlx import nn as nn
     from rlx import numpy as numpy
     from rlx import onnx as onnx
@@ -20,6 +27,9 @@ if TYPE_CHECKING:
     from rlx import passes as passes
     from rlx import quantization as quantization
     from rlx import random as random
+    from rlx import scipy as scipy
+    from rlx import splat as splat
+    from rlx import torch as torch
     from rlx import tree_util as tree_util
     from rlx.errors import BusyError as BusyError
     from rlx.errors import LimitError as LimitError
@@ -63,18 +73,6 @@ if TYPE_CHECKING:
     from rlx.transforms.checkpointing import checkpoint as checkpoint
     from rlx.transforms.checkpointing import checkpoint_name as checkpoint_name
     from rlx.transforms.checkpointing import checkpoint_policies as checkpoint_policies
-    from rlx.transforms.collectives import all_gather as all_gather
-    from rlx.transforms.collectives import all_to_all as all_to_all
-    from rlx.transforms.collectives import axis_index as axis_index
-    from rlx.transforms.collectives import axis_size as axis_size
-    from rlx.transforms.collectives import pbroadcast as pbroadcast
-    from rlx.transforms.collectives import pmax as pmax
-    from rlx.transforms.collectives import pmean as pmean
-    from rlx.transforms.collectives import pmin as pmin
-    from rlx.transforms.collectives import ppermute as ppermute
-    from rlx.transforms.collectives import psum as psum
-    from rlx.transforms.collectives import psum_scatter as psum_scatter
-    from rlx.transforms.collectives import pvary as pvary
     from rlx.transforms.control import fori_loop as fori_loop
     from rlx.transforms.control import map as map
     from rlx.transforms.control import scan as scan
@@ -108,10 +106,6 @@ _HOMES = {
     "rlx.transforms.callbacks": ["io_callback", "pure_callback"],
     "rlx.transforms.ravel": ["ravel_pytree"],
     "rlx.transforms.checkpointing": ["checkpoint", "checkpoint_name", "checkpoint_policies"],
-    "rlx.transforms.collectives": [
-        "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pmax", "pmean",
-        "pmin", "ppermute", "psum", "psum_scatter", "pvary",
-    ],
     "rlx.transforms.control": ["fori_loop", "map", "scan", "while_loop"],
     "rlx.transforms.custom_jvp": ["custom_jvp"],
     "rlx.transforms.custom_vjp": ["custom_vjp"],
@@ -141,22 +135,10 @@ _HOMES = {
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (
-    *(
-        "debug",
-        "ffi",
-        "lax",
-        "nn",
-        "numpy",
-        "onnx",
-        "optim",
-        "passes",
-        "quantization",
-        "random",
-        "scipy",
-        "splat",
-        "tree_util",
-    ),
-)
+    "custom", "debug", "distributed", "errors", "ffi", "gguf", "jax", "language", "lax", "nn",
+    "numpy", "onnx", "optim", "passes", "quantization", "random", "scipy", "splat", "torch",
+    "tree_util",
+)  # fmt: skip
 
 __version__ = "0.1.0"
 __all__ = sorted([*_HOME, *_SUBPACKAGES])

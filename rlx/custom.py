@@ -37,6 +37,7 @@ from rlx.ir.op import OPS, OpDef
 from rlx.ir.reference import reference as references
 from rlx.passes.autodiff import registry as derivatives
 from rlx.passes.vmap.registry import BatchRule, batch
+from rlx.public_names import names_of as _names_of
 
 Rule = Callable[..., Any]
 
@@ -130,3 +131,6 @@ def _number(op: str, name: str, value: object) -> E:
         f"{op}: attribute {name} is {value!r}; a C function takes numbers",
         remedy="leave the attribute out, or build one C function for each of its values",
     )
+
+
+__dir__ = _names_of(__name__)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from rlx.dataclass import dataclass
+from rlx.public_names import names_of as _names_of
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls, marks that turn the direction of writing, and halves of surrogate pairs."""
@@ -209,3 +210,6 @@ def blamed(context: str, source: Source | None) -> Iterator[None]:
     except Exception as error:  # any is a fault of rlx: raised again, with its cause
         message = f"{context}: {type(error).__name__}: {error}"
         raise InternalError(message, source=source) from error
+
+
+__dir__ = _names_of(__name__)

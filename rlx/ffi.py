@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rlx.ir.foreign import register_target
+from rlx.public_names import names_of as _names_of
 from rlx.transforms.callbacks import ffi_call as ffi_call
 
 
@@ -36,3 +37,5 @@ _LIBRARIES: dict[str, Any] = {}
 """What keeps registered functions loaded."""
 
 __all__ = ["ffi_call", "register_ffi_target"]
+
+__dir__ = _names_of(__name__)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
+from rlx.public_names import names_of as _names_of
 from rlx.tracing.pytree import LEAF as _LEAF
 from rlx.tracing.pytree import IsLeaf, broadcast_prefix, kind_of, kind_of_class
 from rlx.tracing.pytree import TreeDef as PyTreeDef
@@ -314,3 +315,6 @@ def tree_reduce_associative(
         pairs = zip(leaves[::2], leaves[1::2], strict=False)
         leaves = [*(operation(*pair) for pair in pairs), *leaves[len(leaves) & ~1 :]]
     return leaves[0]
+
+
+__dir__ = _names_of(__name__)

@@ -21,7 +21,7 @@ def summed(mesh: Mesh, ranks: Any, size: int) -> dict[str, Call]:
     x = np.ones(size // 4, np.float32)
     received = np.empty_like(x)
     (axis,) = mesh.axes
-    step = shard_map(lambda x: rlx.psum(x, axis), mesh, P(), P(), threads=1)
+    step = shard_map(lambda x: rlx.distributed.psum(x, axis), mesh, P(), P(), threads=1)
     graph = step.graph(x)
     names = [str(value.node.name) for value in graph.inputs]
     feeds = dict(zip(names, (mesh.communicators[axis], x), strict=True))

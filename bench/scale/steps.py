@@ -75,11 +75,11 @@ def convolutions(mesh: Mesh, rows: int) -> Step:
     def loss(params: Arrays, statistics: Arrays, x: Any, y: Any, key: Any) -> Any:
         logits, following = digits_conv.apply(params, statistics, x, key)
         own = rnp.mean(rlx.nn.softmax_cross_entropy(logits, y))
-        return rlx.pmean((own, following), "data")
+        return rlx.distributed.pmean((own, following), "data")
 
     def step(params: Arrays, statistics: Arrays, state: Any, key: Any, x: Any, y: Any) -> Any:
         key, drop = rlx.random.split(key)
-        drop = rlx.random.fold_in(drop, rlx.axis_index("data"))
+        drop = rlx.random.fold_in(drop, rlx.distributed.axis_index("data"))
         found = rlx.value_and_grad(loss, has_aux=True)(params, statistics, x, y, drop)
         (value, statistics), gradients = found
         updates, state = optimizer.update(gradients, state, params)

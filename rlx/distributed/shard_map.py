@@ -187,8 +187,8 @@ class ShardMapped:
                 f"{name} of {self._name} may differ between the ranks of {axes}, and out_specs "
                 f"says {spec!r}: equal on all of them",
                 source=output.node.source or calling_source(),
-                remedy=f"name {axes} in its spec, or make it equal: rlx.psum, rlx.pmean, "
-                f"rlx.all_gather, or rlx.pbroadcast(x, {missing[0]!r}, 0) if it is",
+                remedy=f"name {axes} in its spec, or make it equal: psum, pmean, all_gather of "
+                f"rlx.distributed, or rlx.distributed.pbroadcast(x, {missing[0]!r}, 0) if it is",
             )
 
     def _over_axes(self, fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -301,5 +301,5 @@ class ShardMapped:
                 f"rank {world.rank} runs another program for {self._name} than rank {others}",
                 source=calling_source(),
                 remedy="call it on all ranks with equal shapes, and trace nothing that depends on "
-                "the rank: use rlx.axis_index",
+                "the rank: use rlx.distributed.axis_index",
             )

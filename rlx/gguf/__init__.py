@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.gguf.file import GgufFile, read
 from rlx.gguf.header import TensorInfo
+from rlx.public_names import names_of as _names_of
 
 if TYPE_CHECKING:
     from rlx.gguf.encoding import encode as encode
@@ -24,3 +25,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rlx.gguf' has no attribute {name!r}")
     return getattr(importlib.import_module(f"rlx.gguf.{_HOMES[name]}"), name)
+
+
+__dir__ = _names_of(__name__)

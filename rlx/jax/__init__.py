@@ -80,12 +80,13 @@ from rlx.jax.functions import custom_gradient as custom_gradient
 from rlx.jax.functions import jit as jit
 from rlx.jax.functions import typeof as typeof
 from rlx.jax.sharding import NamedSharding as NamedSharding
-from rlx.jax.sharding import PartitionSpec as P  # noqa: F401
+from rlx.jax.sharding import PartitionSpec as P
 from rlx.jax.sharding import make_mesh as make_mesh
 from rlx.jax.sharding import pmap as pmap
 from rlx.jax.sharding import reshard as reshard
 from rlx.jax.sharding import set_mesh as set_mesh
 from rlx.jax.sharding import shard_map as shard_map
+from rlx.public_names import names_of as _names_of
 
 # Last, as its modules use those above
 from rlx.jax import experimental as experimental  # isort: skip
@@ -101,6 +102,8 @@ named_call, named_scope = rlx.named_call, rlx.named_scope
 make_jaxpr, pure_callback = rlx.make_graph, rlx.pure_callback
 custom_jvp = rlx.custom_jvp
 
-__all__ = ["Array", "config", "grad", "jit", "lax", "nn", "numpy", "random", "tree", "vmap"]
+__all__ = ["Array", "P", "config", "grad", "jit", "lax", "nn", "numpy", "random", "tree", "vmap"]
 __version__ = "0.4.0"
 """Of JAX's names: programs ask for it."""
+
+__dir__ = _names_of(__name__)

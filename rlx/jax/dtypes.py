@@ -12,6 +12,7 @@ from rlx.numpy.dtypes import finfo as finfo
 from rlx.numpy.dtypes import issubdtype as issubdtype
 from rlx.numpy.dtypes import promote_types as promote_types
 from rlx.numpy.dtypes import result_type as result_type
+from rlx.public_names import names_of as _names_of
 
 TypePromotionError = DTypeError
 bfloat16, iinfo = rnp.bfloat16, rnp.iinfo
@@ -51,3 +52,5 @@ __all__ = [
     "promote_types",
     "result_type",
 ]
+
+__dir__ = _names_of(__name__)

@@ -17,6 +17,7 @@ import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
 from rlx.numpy.axes import static_shape
+from rlx.public_names import names_of as _names_of
 from rlx.tracing.apply import as_tracer, function, inexact
 
 
@@ -191,3 +192,6 @@ def resize(
     found = _resampled(image, shape, axes, scale, rnp.zeros_like(scale), chosen,
                        antialias=antialias, edges=edges)  # fmt: skip
     return rnp.astype(found, dtype)
+
+
+__dir__ = _names_of(__name__)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.public_names import names_of as _names_of
 
 
 def _dropping(fold: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,3 +25,5 @@ def _dropping(fold: Callable[..., Any]) -> Callable[..., Any]:
 
 segment_sum, segment_prod = _dropping(rnp.segment_sum), _dropping(rnp.segment_prod)
 segment_max, segment_min = _dropping(rnp.segment_max), _dropping(rnp.segment_min)
+
+__dir__ = _names_of(__name__)

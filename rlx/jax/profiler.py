@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from rlx.public_names import names_of as _names_of
+
 
 class TraceAnnotation(nullcontext[None]):
     """A named part of a program, which is only run."""
@@ -25,3 +27,6 @@ def annotate_function(
 ) -> Any:
     """`func` itself."""
     return functools.partial(annotate_function, name=name) if func is None else func
+
+
+__dir__ = _names_of(__name__)

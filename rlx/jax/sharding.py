@@ -20,6 +20,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import calling_source
 from rlx.jax.devices import THE_DEVICE, Device
+from rlx.public_names import names_of as _names_of
 
 
 class AxisType(enum.Enum):
@@ -187,3 +188,6 @@ def pmap(
         return mapped(*[args[place] for place in rest])
 
     return rlx.jit(functools.wraps(fun)(over), static_argnums=static)
+
+
+__dir__ = _names_of(__name__)

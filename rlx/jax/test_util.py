@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import rlx
+from rlx.public_names import names_of as _names_of
 from rlx.tracing.pytree import tree_leaves, tree_map
 from rlx.tracing.trace import element_type
 
@@ -111,3 +112,6 @@ def _assert_close(
         np.testing.assert_allclose(x, y, atol=atol or default, rtol=rtol or default, err_msg=what)
 
     tree_map(compare, found, expected)
+
+
+__dir__ = _names_of(__name__)

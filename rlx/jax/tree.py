@@ -1,5 +1,6 @@
 """`jax.tree`: functions of trees under their short names."""
 
+from rlx.public_names import names_of as _names_of
 from rlx.tree_util import tree_all as all
 from rlx.tree_util import tree_broadcast as broadcast
 from rlx.tree_util import tree_flatten as flatten
@@ -27,3 +28,5 @@ __all__ = [  # spelled out, so that linters see what the imports are for
     "transpose",
     "unflatten",
 ]
+
+__dir__ = _names_of(__name__)

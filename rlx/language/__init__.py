@@ -14,6 +14,7 @@ from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
+from rlx.public_names import names_of as _names_of
 
 if TYPE_CHECKING:
     from rlx.language.experts import ExpertMonitor as ExpertMonitor
@@ -40,3 +41,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rlx.language' has no attribute {name!r}")
     return getattr(importlib.import_module(f"rlx.language.{_HOMES[name]}"), name)
+
+
+__dir__ = _names_of(__name__)

@@ -125,6 +125,7 @@ from rlx.numpy.dimension_numbers import scatter_max as scatter_max
 from rlx.numpy.dimension_numbers import scatter_min as scatter_min
 from rlx.numpy.dimension_numbers import scatter_mul as scatter_mul
 from rlx.numpy.dimension_numbers import scatter_sub as scatter_sub
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.special import betainc as betainc
 from rlx.scipy.special import digamma as digamma
 from rlx.scipy.special import erfc as erfc
@@ -177,3 +178,5 @@ eq, ne, lt, le, gt, ge = rnp.equal, rnp.not_equal, rnp.less, rnp.less_equal, rnp
 )  # fmt: skip
 empty, unstack = rnp.empty, rnp.unstack
 broadcast_shapes = rnp.broadcast_shapes
+
+__dir__ = _names_of(__name__)

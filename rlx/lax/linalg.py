@@ -10,6 +10,7 @@ from rlx.numpy import linalg, shaping
 from rlx.numpy.eigenvalues import schur_form
 from rlx.numpy.matrices import permutation_of
 from rlx.numpy.systems import lu_with_order
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.polar import qdwh as qdwh
 from rlx.scipy.reflections import geqrf as geqrf
 from rlx.scipy.reflections import hessenberg as hessenberg
@@ -151,3 +152,6 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, **_: Any) -> Any:
     _, (uppers, values) = scan(eliminate, start, (masked, rows))
     _, found = scan(substitute, 0 * b[..., 0, :], (uppers, values), reverse=True)
     return shaping.moveaxis(found, 0, -2)
+
+
+__dir__ = _names_of(__name__)

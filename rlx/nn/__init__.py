@@ -48,3 +48,6 @@ from rlx.nn.pooling import min_pool as min_pool
 from rlx.nn.rounding import fake_quantize as fake_quantize
 from rlx.nn.rounding import fake_quantize_ema as fake_quantize_ema
 from rlx.nn.rounding import fake_quantize_lsq as fake_quantize_lsq
+from rlx.public_names import names_of as _names_of
+
+__dir__ = _names_of(__name__)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlx.ir.dtype import as_array_dtype
 from rlx.ir.shape import normalize_axis
+from rlx.public_names import names_of as _names_of
 
 Random: TypeAlias = np.random.Generator | int
 Array: TypeAlias = NDArray[Any]
@@ -104,3 +105,6 @@ def fans(shape: Sequence[int], in_axis: int = -2, out_axis: int = -1) -> tuple[i
     ends = (in_axis, out_axis)
     field = math.prod(extent for axis, extent in enumerate(shape) if axis not in ends)
     return max(shape[in_axis] * field, 1), max(shape[out_axis] * field, 1)
+
+
+__dir__ = _names_of(__name__)

@@ -410,3 +410,6 @@ from rlx.numpy.windows import blackman as blackman
 from rlx.numpy.windows import hamming as hamming
 from rlx.numpy.windows import hanning as hanning
 from rlx.numpy.windows import kaiser as kaiser
+from rlx.public_names import names_of as _names_of
+
+__dir__ = _names_of(__name__)

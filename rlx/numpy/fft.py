@@ -22,10 +22,11 @@ from rlx.numpy.creation import dtype_of
 from rlx.numpy.devices import require_device
 from rlx.numpy.padding import pad
 from rlx.numpy.shaping import moveaxis, roll
+from rlx.public_names import names_of as _names_of
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.trace import shape_of
 
-Axes = Sequence[int] | None
+_Axes = Sequence[int] | None
 
 
 @function
@@ -86,7 +87,7 @@ def ihfft(
 
 @function
 def fftn(
-    a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None, out: None = None
+    a: Any, s: _Axes = None, axes: _Axes = None, norm: str | None = None, out: None = None
 ) -> Any:
     """The transform along several axes, by default all."""
     return _along_several(_complex(a), s, axes, norm, inverse=False)
@@ -94,7 +95,7 @@ def fftn(
 
 @function
 def ifftn(
-    a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None, out: None = None
+    a: Any, s: _Axes = None, axes: _Axes = None, norm: str | None = None, out: None = None
 ) -> Any:
     """The inverse of `fftn`."""
     return _along_several(_complex(a), s, axes, norm, inverse=True)
@@ -102,7 +103,7 @@ def ifftn(
 
 @function
 def rfftn(
-    a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None, out: None = None
+    a: Any, s: _Axes = None, axes: _Axes = None, norm: str | None = None, out: None = None
 ) -> Any:
     """The transform of real numbers along several axes; the last one is halved."""
     x = as_tracer(a)
@@ -113,7 +114,7 @@ def rfftn(
 
 @function
 def irfftn(
-    a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None, out: None = None
+    a: Any, s: _Axes = None, axes: _Axes = None, norm: str | None = None, out: None = None
 ) -> Any:
     """The inverse of `rfftn`."""
     x = _complex(a)
@@ -126,7 +127,7 @@ def irfftn(
 @function
 def fft2(
     a: Any,
-    s: Axes = None,
+    s: _Axes = None,
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     out: None = None,
@@ -138,7 +139,7 @@ def fft2(
 @function
 def ifft2(
     a: Any,
-    s: Axes = None,
+    s: _Axes = None,
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     out: None = None,
@@ -150,7 +151,7 @@ def ifft2(
 @function
 def rfft2(
     a: Any,
-    s: Axes = None,
+    s: _Axes = None,
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     out: None = None,
@@ -162,7 +163,7 @@ def rfft2(
 @function
 def irfft2(
     a: Any,
-    s: Axes = None,
+    s: _Axes = None,
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     out: None = None,
@@ -278,14 +279,14 @@ def _cut(x: Any, n: int, axis: int) -> Any:
     return x if static_shape(x)[axis] == n else moveaxis(moveaxis(x, axis, 0)[:n], 0, axis)
 
 
-def _along_several(x: Any, s: Axes, axes: Axes, norm: str | None, *, inverse: bool) -> Any:
+def _along_several(x: Any, s: _Axes, axes: _Axes, norm: str | None, *, inverse: bool) -> Any:
     sizes, places = _sizes_and_axes(x, s, axes)
     for size, axis in zip(reversed(sizes), reversed(places), strict=True):
         x = _along(x, size, axis, norm, inverse=inverse)
     return x
 
 
-def _halved(x: Any, s: Axes, axes: Axes) -> tuple[list[int], list[int]]:
+def _halved(x: Any, s: _Axes, axes: _Axes) -> tuple[list[int], list[int]]:
     """Return sizes and axes, of which the last one, which is halved, must be there."""
     found = _sizes_and_axes(x, s, axes)
     if not found[1]:
@@ -296,7 +297,7 @@ def _halved(x: Any, s: Axes, axes: Axes) -> tuple[list[int], list[int]]:
     return found
 
 
-def _sizes_and_axes(x: Any, s: Axes, axes: Axes) -> tuple[list[int], list[int]]:
+def _sizes_and_axes(x: Any, s: _Axes, axes: _Axes) -> tuple[list[int], list[int]]:
     shape = static_shape(x)
     if axes is None:
         axes = range(len(shape)) if s is None else range(len(shape) - len(s), len(shape))
@@ -308,3 +309,6 @@ def _sizes_and_axes(x: Any, s: Axes, axes: Axes) -> tuple[list[int], list[int]]:
         )
     places = [normalize_axis(axis, len(shape)) for axis in axes]
     return [shape[place] for place in places] if s is None else list(s), places
+
+
+__dir__ = _names_of(__name__)

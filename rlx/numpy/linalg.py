@@ -49,6 +49,7 @@ from rlx.numpy.systems import matrix_power as matrix_power
 from rlx.numpy.systems import slogdet as slogdet
 from rlx.numpy.systems import solve as solve
 from rlx.numpy.systems import solve_triangular as solve_triangular
+from rlx.public_names import names_of as _names_of
 from rlx.tracing.apply import emit, function, inexact
 
 
@@ -182,3 +183,6 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], *, keepdims: bool) -> 
     if keepdims:
         return result
     return reshape(result, tuple(e for a, e in enumerate(x.shape) if a not in axes))
+
+
+__dir__ = _names_of(__name__)

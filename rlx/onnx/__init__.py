@@ -1,6 +1,7 @@
 """ONNX models: loaded as graphs, run in sessions, exported."""
 
 from rlx.errors import ToolchainError
+from rlx.public_names import names_of as _names_of
 
 try:
     import onnx  # noqa: F401  the parser
@@ -28,3 +29,5 @@ from rlx.onnx.options import set_default_logger_verbosity as set_default_logger_
 from rlx.onnx.session import InferenceSession as InferenceSession
 from rlx.onnx.session import ModelMetadata as ModelMetadata
 from rlx.onnx.session import NodeArg as NodeArg
+
+__dir__ = _names_of(__name__)

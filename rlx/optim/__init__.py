@@ -128,3 +128,6 @@ from rlx.optim.wrapping import freeze as freeze
 from rlx.optim.wrapping import masked as masked
 from rlx.optim.wrapping import multi_transform as multi_transform
 from rlx.optim.wrapping import partition as partition
+from rlx.public_names import names_of as _names_of
+
+__dir__ = _names_of(__name__)

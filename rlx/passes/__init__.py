@@ -7,3 +7,6 @@ from rlx.passes.autodiff import grad_with_loss as grad_with_loss
 from rlx.passes.autodiff import hvp as hvp
 from rlx.passes.autodiff import jvp as jvp
 from rlx.passes.vmap import vmap as vmap
+from rlx.public_names import names_of as _names_of
+
+__dir__ = _names_of(__name__)

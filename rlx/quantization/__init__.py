@@ -7,6 +7,7 @@ quantized(x)
 
 from __future__ import annotations
 
+from rlx.public_names import names_of as _names_of
 from rlx.quantization.after_training import Quantized, QuantizedFunction, quantize
 from rlx.quantization.calibration import Activation, calibrate
 from rlx.quantization.histogram import Histogram
@@ -32,3 +33,5 @@ __all__ = [
     "quantize",
     "scales_of",
 ]
+
+__dir__ = _names_of(__name__)

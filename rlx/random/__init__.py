@@ -11,6 +11,7 @@ no dtype is named. They work inside `jit`, `vmap`, loops, derivatives and export
 
 from __future__ import annotations
 
+from rlx.public_names import names_of as _names_of
 from rlx.random import philox as philox
 from rlx.random.choices import categorical as categorical
 from rlx.random.choices import choice as choice
@@ -57,3 +58,5 @@ from rlx.random.uniforms import bits as bits
 from rlx.random.uniforms import rademacher as rademacher
 from rlx.random.uniforms import randint as randint
 from rlx.random.uniforms import uniform as uniform
+
+__dir__ = _names_of(__name__)

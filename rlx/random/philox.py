@@ -16,6 +16,7 @@ import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise as e
+from rlx.public_names import names_of as _names_of
 from rlx.random.keys import WORD, Shape, random_words, shape_of_draw
 from rlx.random.keys import key as key_of
 from rlx.tracing.apply import convert, emit, function
@@ -126,3 +127,6 @@ def _key_words(seed: Any) -> tuple[Any, Any]:
 def _unit(state: int, shape: Shape) -> Any:
     words: Tracer = random_words(key_of(state, impl="philox4x32"), shape, "both")
     return e.multiply(convert(e.right_shift(words, 8), DType.F32), np.float32(2.0**-24))
+
+
+__dir__ = _names_of(__name__)

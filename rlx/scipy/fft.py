@@ -18,10 +18,11 @@ from rlx.errors import InputError
 from rlx.ir import ops
 from rlx.numpy.axes import static_shape
 from rlx.numpy.fft import opposite
+from rlx.public_names import names_of as _names_of
 from rlx.tracing.apply import emit, function, inexact
 from rlx.tracing.only import only
 
-Axes = Sequence[int] | None
+_Axes = Sequence[int] | None
 
 
 @function
@@ -60,8 +61,8 @@ def idct(
 def dctn(
     x: Any,
     type: int = 2,
-    s: Axes = None,
-    axes: Axes = None,
+    s: _Axes = None,
+    axes: _Axes = None,
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
@@ -75,8 +76,8 @@ def dctn(
 def idctn(
     x: Any,
     type: int = 2,
-    s: Axes = None,
-    axes: Axes = None,
+    s: _Axes = None,
+    axes: _Axes = None,
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
@@ -115,8 +116,8 @@ def ihfft(
 @function
 def hfftn(
     x: Any,
-    s: Axes = None,
-    axes: Axes = None,
+    s: _Axes = None,
+    axes: _Axes = None,
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
@@ -128,8 +129,8 @@ def hfftn(
 @function
 def ihfftn(
     x: Any,
-    s: Axes = None,
-    axes: Axes = None,
+    s: _Axes = None,
+    axes: _Axes = None,
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
@@ -141,7 +142,7 @@ def ihfftn(
 @function
 def hfft2(
     x: Any,
-    s: Axes = None,
+    s: _Axes = None,
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     overwrite_x: bool = False,
@@ -154,7 +155,7 @@ def hfft2(
 @function
 def ihfft2(
     x: Any,
-    s: Axes = None,
+    s: _Axes = None,
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     overwrite_x: bool = False,
@@ -164,7 +165,9 @@ def ihfft2(
     return ihfftn(x, s, axes, norm)
 
 
-def _along_several(transform: Any, x: Any, type: int, s: Axes, axes: Axes, norm: str | None) -> Any:
+def _along_several(
+    transform: Any, x: Any, type: int, s: _Axes, axes: _Axes, norm: str | None
+) -> Any:
     (x,) = inexact(x)
     last = x.ndim if s is None else len(s)
     places = range(x.ndim - last, x.ndim) if axes is None else axes
@@ -225,3 +228,6 @@ def _backward(y: Any, n: int, scales: Any) -> Any:
     order = np.empty(n, np.int64)
     order[::2], order[1::2] = np.arange(half), np.arange(n - 1, half - 1, -1)
     return rnp.take(mixed, order, -1)
+
+
+__dir__ = _names_of(__name__)

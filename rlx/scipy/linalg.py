@@ -17,6 +17,7 @@ from rlx.numpy.linalg import lu_factor as lu_factor
 from rlx.numpy.linalg import lu_solve as lu_solve
 from rlx.numpy.linalg import solve_triangular as solve_triangular
 from rlx.numpy.linalg import toeplitz as toeplitz
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.matrix_functions import funm as funm
 from rlx.scipy.matrix_functions import hessenberg as hessenberg
 from rlx.scipy.matrix_functions import rsf2csf as rsf2csf
@@ -177,3 +178,6 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     system = rnp.kron(a, rnp.eye(columns, dtype=a.dtype))
     system = system + rnp.kron(rnp.eye(rows, dtype=a.dtype), rnp.transpose(b))
     return rnp.reshape(linalg.solve(system, rnp.ravel(q)), (rows, columns))
+
+
+__dir__ = _names_of(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError, UnsupportedError
+from rlx.public_names import names_of as _names_of
 from rlx.tracing.apply import function, inexact
 
 _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
@@ -85,3 +86,6 @@ def _inside(place: Any, size: int, mode: str) -> tuple[Any, Any]:
     turned = rnp.remainder(index, period)
     last = period if mode == "mirror" else period - 1
     return rnp.minimum(turned, last - turned), everywhere
+
+
+__dir__ = _names_of(__name__)

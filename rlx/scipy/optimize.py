@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError, UnsupportedError
+from rlx.public_names import names_of as _names_of
 from rlx.transforms.control import while_loop
 from rlx.transforms.differentiate import value_and_grad
 
@@ -132,3 +133,6 @@ def _line_search(slope_of: Any, x: Any, way: Any, value: Any, slope: Any) -> Any
     state = (one, at, by, 0 * one, rnp.inf * one, low, long, 1)
     length, at, by, _, _, low, _, trials = while_loop(moves, step, state)
     return length, at, by, trials, low
+
+
+__dir__ = _names_of(__name__)

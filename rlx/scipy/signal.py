@@ -10,6 +10,7 @@ from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.ir.shape import broadcast_shapes
 from rlx.numpy import fft
 from rlx.numpy.axes import axes_of, static_shape
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.spectral import csd as csd
 from rlx.scipy.spectral import detrend as detrend
 from rlx.scipy.spectral import istft as istft
@@ -136,3 +137,6 @@ def _require_zeros(boundary: str, fillvalue: float) -> None:
         raise UnsupportedError(
             f"boundary is {boundary!r}, with {fillvalue}", remedy="pad the array with rlx.numpy.pad"
         )
+
+
+__dir__ = _names_of(__name__)

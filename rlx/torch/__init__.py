@@ -12,6 +12,7 @@ from typing import Any
 
 from rlx.ir.graph import Graph
 from rlx.limits import LoadLimits
+from rlx.public_names import names_of as _names_of
 
 
 def from_torch(
@@ -50,3 +51,6 @@ def load(
     from rlx.torch import exported
 
     return exported.load(path, dims=dims, limits=limits)
+
+
+__dir__ = _names_of(__name__)

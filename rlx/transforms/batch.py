@@ -44,7 +44,7 @@ def vmap(
 
     `in_axes` is an axis for all positional arguments, or a tuple with an axis, `None` (the same
     for all) or a tree of those for each; `out_axes` likewise for the result. Keyword arguments
-    are batched along axis 0. Collectives (`rlx.psum`, ...) reach the other examples by
+    are batched along axis 0. Collectives (`rlx.distributed.psum`, ...) reach the other examples by
     `axis_name`. `axis_size` is the extent, which is needed where no argument is mapped over.
     """
 

@@ -1,6 +1,6 @@
 """Collectives over a named axis: one meaning for examples of `vmap` and for ranks of MPI.
 
-    rlx.vmap(lambda x: x - rlx.pmean(x, "batch"), axis_name="batch")(xs)
+    rlx.vmap(lambda x: x - rlx.lax.pmean(x, "batch"), axis_name="batch")(xs)
 
 `axis_name` is that of `vmap(axis_name=)` or of a mesh of `rlx.distributed`, or a tuple of such
 names. Names and meanings are those of `jax.lax`. Trees of arrays are exchanged leaf by leaf.
@@ -187,8 +187,9 @@ def _require_own(leaf: Any, axes: Sequence[NamedAxis]) -> None:
             f"pmean over {names} of an array that is equal on all of these ranks: it is its mean",
             source=calling_source(),
             remedy="leave pmean out; a gradient by an argument that all ranks have is the sum of "
-            "the gradients of all ranks: average the loss, rlx.grad(lambda w: rlx.pmean(loss(w), "
-            "...)), or take each rank's own gradient, by rlx.pvary(w, ...)",
+            "the gradients of all ranks: average the loss, "
+            "rlx.grad(lambda w: rlx.lax.pmean(loss(w), ...)), or take each rank's own gradient, "
+            "by rlx.lax.pvary(w, ...)",
         )
 
 

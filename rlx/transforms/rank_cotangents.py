@@ -39,8 +39,8 @@ def _given(cotangent: Any, varying: Axes) -> Any:
             f"a cotangent varies over the ranks of {names}, and the result that it belongs to is "
             "equal on all of them",
             source=calling_source(),
-            remedy="sum the cotangent with rlx.psum, or let the function return "
-            f"rlx.pvary(result, {min(more)!r})",
+            remedy="sum the cotangent with rlx.distributed.psum, or let the function return "
+            f"rlx.distributed.pvary(result, {min(more)!r})",
         )
     return _scaled(cotangent, share(varying))
 

@@ -56,7 +56,7 @@ def catches_a_wrong_argument(step: Step, odd: bool) -> None:
 
 
 def catches_an_error_of_a_run(_: Step, odd: bool) -> None:
-    step = mapped(lambda a: rlx.psum(rnp.linalg.solve(a, a), "ranks"))
+    step = mapped(lambda a: rlx.distributed.psum(rnp.linalg.solve(a, a), "ranks"))
     for number in range(3):
         with contextlib.suppress(InputError):
             step(np.eye(3) * (not (odd and number == 1)))
@@ -71,7 +71,7 @@ def catches_an_error_where_nothing_is_exchanged(step: Step, odd: bool) -> None:
 
 
 def calls_another_program(step: Step, odd: bool) -> None:
-    other = mapped(lambda x: rlx.all_gather(x, "ranks"))
+    other = mapped(lambda x: rlx.distributed.all_gather(x, "ranks"))
     other(X)
     step(X)
     for _ in range(2):
@@ -117,6 +117,6 @@ def mapped(fun: Step, specs: P | None = None) -> Step:
 
 if __name__ == "__main__":
     world = initialize()
-    summed = mapped(lambda x: rlx.psum(x, "ranks"))
+    summed = mapped(lambda x: rlx.distributed.psum(x, "ranks"))
     summed(X)
     FAULTS[sys.argv[1]](summed, world.rank % 2 == 1)

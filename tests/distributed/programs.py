@@ -36,19 +36,19 @@ def collectives(backend: str) -> Arrays:
     ring = [(i, (i + 1) % n) for i in range(n)]
 
     def exchange(x: Any) -> Any:
-        row = x[0] + rlx.axis_index("ranks")
+        row = x[0] + rlx.distributed.axis_index("ranks")
         tiled = rnp.tile(row, (n, 1)) * (1.0 + rnp.arange(n)[:, None])
         return (
-            rlx.psum(row, "ranks"),
-            rlx.pmax(row, "ranks"),
-            rlx.pmin(row, "ranks"),
-            rlx.all_gather(row, "ranks"),
-            rlx.pbroadcast(row, "ranks", n - 1),
-            rlx.psum_scatter(tiled, "ranks", tiled=True),
-            rlx.all_to_all(tiled, "ranks", 0, 0, tiled=True),
-            rlx.ppermute(x, "ranks", ring),
-            rlx.ppermute(x, "ranks", ring[:1]),
-            rlx.axis_index("ranks")[None],
+            rlx.distributed.psum(row, "ranks"),
+            rlx.distributed.pmax(row, "ranks"),
+            rlx.distributed.pmin(row, "ranks"),
+            rlx.distributed.all_gather(row, "ranks"),
+            rlx.distributed.pbroadcast(row, "ranks", n - 1),
+            rlx.distributed.psum_scatter(tiled, "ranks", tiled=True),
+            rlx.distributed.all_to_all(tiled, "ranks", 0, 0, tiled=True),
+            rlx.distributed.ppermute(x, "ranks", ring),
+            rlx.distributed.ppermute(x, "ranks", ring[:1]),
+            rlx.distributed.axis_index("ranks")[None],
         )
 
     same, split = P(), P("ranks")
@@ -65,8 +65,12 @@ def dtypes(backend: str) -> Arrays:
         values = (np.arange(3 * n) - (0 if name[0] == "u" else 4)).astype(name)
 
         def folded(x: Any, real: bool = name[0] != "c") -> Any:
-            extrema = (rlx.pmax(x, "ranks"), rlx.pmin(x, "ranks")) if real else (x * 0, x * 0)
-            return rlx.psum(x, "ranks"), *extrema
+            extrema = (
+                (rlx.distributed.pmax(x, "ranks"), rlx.distributed.pmin(x, "ranks"))
+                if real
+                else (x * 0, x * 0)
+            )
+            return rlx.distributed.psum(x, "ranks"), *extrema
 
         specs = (P(), *[P() if name[0] != "c" else P("ranks")] * 2)
         run = shard_map(folded, Mesh({"ranks": n}), P("ranks"), specs, backend=backend)
@@ -78,12 +82,12 @@ def moved(axis: str, n: int, x: Any) -> tuple[Any, ...]:
     """Everything that moves elements as they are, of `x` whose extents are multiples of `n`."""
     ring = [(i, (i + 1) % n) for i in range(n)]
     return (
-        rlx.all_gather(x, axis, tiled=True),
-        rlx.all_to_all(x, axis, 0, 0, tiled=True),
-        rlx.all_to_all(x, axis, 1, 0, tiled=True),
-        rlx.pbroadcast(x, axis, n - 1),
-        rlx.ppermute(x, axis, ring),
-        rlx.ppermute(x, axis, ring[1:]),
+        rlx.distributed.all_gather(x, axis, tiled=True),
+        rlx.distributed.all_to_all(x, axis, 0, 0, tiled=True),
+        rlx.distributed.all_to_all(x, axis, 1, 0, tiled=True),
+        rlx.distributed.pbroadcast(x, axis, n - 1),
+        rlx.distributed.ppermute(x, axis, ring),
+        rlx.distributed.ppermute(x, axis, ring[1:]),
     )
 
 
@@ -96,9 +100,15 @@ def moved_dtypes(backend: str) -> Arrays:
         values = (np.arange(n * 2 * n * n) % 7).reshape(2 * n * n, n).astype(dtype)
 
         def exchanged(x: Any, dtype: Any = dtype) -> Any:
-            added = [] if dtype.kind in "b" else [rlx.psum_scatter(x, "ranks", tiled=True)]
-            folded = [rlx.psum(x, "ranks")]
-            folded += [] if dtype.kind == "c" else [rlx.pmax(x, "ranks"), rlx.pmin(x, "ranks")]
+            added = (
+                [] if dtype.kind in "b" else [rlx.distributed.psum_scatter(x, "ranks", tiled=True)]
+            )
+            folded = [rlx.distributed.psum(x, "ranks")]
+            folded += (
+                []
+                if dtype.kind == "c"
+                else [rlx.distributed.pmax(x, "ranks"), rlx.distributed.pmin(x, "ranks")]
+            )
             return [*moved("ranks", n, x), *added], folded
 
         specs = (P("ranks"), P())
@@ -113,10 +123,14 @@ def sizes(backend: str) -> Arrays:
 
     def exchanged(x: Any) -> Any:
         row = x[0]
-        scattered = rlx.psum_scatter(rnp.stack([row] * n), "ranks")
-        turned = rlx.all_to_all(rnp.stack([row] * n), "ranks", 0, 0)
-        same = rlx.psum(row, "ranks"), rlx.pmean(row, "ranks"), rlx.all_gather(row, "ranks")
-        own = scattered, turned, rlx.ppermute(row, "ranks", [(0, n - 1)])
+        scattered = rlx.distributed.psum_scatter(rnp.stack([row] * n), "ranks")
+        turned = rlx.distributed.all_to_all(rnp.stack([row] * n), "ranks", 0, 0)
+        same = (
+            rlx.distributed.psum(row, "ranks"),
+            rlx.distributed.pmean(row, "ranks"),
+            rlx.distributed.all_gather(row, "ranks"),
+        )
+        own = scattered, turned, rlx.distributed.ppermute(row, "ranks", [(0, n - 1)])
         return same, [each[None] for each in own]
 
     results: Arrays = []
@@ -136,7 +150,11 @@ def not_a_number(backend: str) -> Arrays:
     values[np.arange(n), np.arange(n)] = np.nan
 
     def folded(x: Any) -> Any:
-        return rlx.pmax(x, "ranks"), rlx.pmin(x, "ranks"), rlx.psum(x, "ranks")
+        return (
+            rlx.distributed.pmax(x, "ranks"),
+            rlx.distributed.pmin(x, "ranks"),
+            rlx.distributed.psum(x, "ranks"),
+        )
 
     run = shard_map(folded, Mesh({"ranks": n}), P("ranks"), P(), backend=backend)
     return whole(run(values))
@@ -147,13 +165,13 @@ def gradients(backend: str) -> Arrays:
     n = current_world().size
 
     def loss(w: Any, x: Any) -> Any:
-        return rlx.pmean(rnp.mean(rnp.tanh(x @ w) ** 2), "ranks")
+        return rlx.distributed.pmean(rnp.mean(rnp.tanh(x @ w) ** 2), "ranks")
 
     def step(w: Any, x: Any) -> Any:
         value, slope = rlx.value_and_grad(loss)(w, x)
         curved = rlx.grad(lambda v: rnp.sum(rlx.grad(loss)(v, x) ** 2))(w)
-        own = rlx.grad(lambda v: rnp.mean(rnp.tanh(x @ v) ** 2))(rlx.pvary(w, "ranks"))
-        return value, slope, curved, rlx.pmean(own, "ranks")
+        own = rlx.grad(lambda v: rnp.mean(rnp.tanh(x @ v) ** 2))(rlx.distributed.pvary(w, "ranks"))
+        return value, slope, curved, rlx.distributed.pmean(own, "ranks")
 
     run = shard_map(step, Mesh({"ranks": n}), (P(), P("ranks")), P(), backend=backend)
     return whole(run(normal(5, 3), normal(4 * n, 5)))
@@ -166,9 +184,9 @@ def through_collectives(backend: str) -> Arrays:
 
     def local(x: Any) -> Any:
         def total(u: Any) -> Any:
-            left = rlx.ppermute(u[-1:], "ranks", ring)
+            left = rlx.distributed.ppermute(u[-1:], "ranks", ring)
             shifted = rnp.concatenate([left, u[:-1]])
-            return rnp.sum((u - shifted) ** 2 * rlx.pmax(rnp.max(u), "ranks"))
+            return rnp.sum((u - shifted) ** 2 * rlx.distributed.pmax(rnp.max(u), "ranks"))
 
         return rlx.grad(total)(x)
 
@@ -181,10 +199,10 @@ def overlapped(backend: str) -> Arrays:
     n = current_world().size
 
     def step(a: Any, b: Any) -> Any:
-        total = rlx.psum(a @ b, "ranks")
+        total = rlx.distributed.psum(a @ b, "ranks")
         other = rnp.tanh(b) @ a
-        small = [rlx.psum(rnp.sum(a, axis), "ranks") for axis in (0, 1)]
-        return total * 0.5, rlx.pmean(other, "ranks"), *small
+        small = [rlx.distributed.psum(rnp.sum(a, axis), "ranks") for axis in (0, 1)]
+        return total * 0.5, rlx.distributed.pmean(other, "ranks"), *small
 
     run = shard_map(step, Mesh({"ranks": n}), (P("ranks"), P()), P(), backend=backend)
     return whole(run(normal(64 * n, 72), normal(72, 64)))
@@ -197,7 +215,7 @@ def grid(backend: str) -> Arrays:
     mesh = Mesh({"rows": rows, "columns": columns})
 
     def product(a: Any, b: Any) -> Any:
-        return rlx.psum(a @ b, "columns")
+        return rlx.distributed.psum(a @ b, "columns")
 
     specs = (P("rows", "columns"), P("columns"))
     run = shard_map(product, mesh, specs, P("rows"), backend=backend)
@@ -211,11 +229,15 @@ def both_axes(backend: str) -> Arrays:
     mesh = Mesh({"rows": rows, "columns": columns})
 
     def exchanged(x: Any) -> Any:
-        place = 10 * rlx.axis_index("rows") + rlx.axis_index("columns")
+        place = 10 * rlx.distributed.axis_index("rows") + rlx.distributed.axis_index("columns")
         parts = [*moved("rows", rows, x + place), *moved("columns", columns, x + place)]
-        parts.append(rlx.psum_scatter(x, "rows", tiled=True))
-        parts.append(rlx.psum_scatter(x, "columns", scatter_dimension=1, tiled=True))
-        parts += [rlx.pmax(x, "rows"), rlx.pmin(x, "columns"), rlx.pmean(x, ("rows", "columns"))]
+        parts.append(rlx.distributed.psum_scatter(x, "rows", tiled=True))
+        parts.append(rlx.distributed.psum_scatter(x, "columns", scatter_dimension=1, tiled=True))
+        parts += [
+            rlx.distributed.pmax(x, "rows"),
+            rlx.distributed.pmin(x, "columns"),
+            rlx.distributed.pmean(x, ("rows", "columns")),
+        ]
         return parts
 
     spec = P("rows", "columns")
@@ -228,9 +250,9 @@ def mapped_over(backend: str) -> Arrays:
     n = current_world().size
 
     def each(x: Any) -> Any:
-        extrema = rlx.pmax(x, "ranks"), rlx.pmin(x, "ranks")
-        scattered = rlx.psum_scatter(x, "ranks", tiled=True)
-        return [*moved("ranks", n, x), *extrema, scattered, rlx.psum(x, "ranks")]
+        extrema = rlx.distributed.pmax(x, "ranks"), rlx.distributed.pmin(x, "ranks")
+        scattered = rlx.distributed.psum_scatter(x, "ranks", tiled=True)
+        return [*moved("ranks", n, x), *extrema, scattered, rlx.distributed.psum(x, "ranks")]
 
     def local(x: Any) -> Any:
         def loss(v: Any, number: Any) -> Any:
@@ -252,8 +274,8 @@ def loops(backend: str) -> Arrays:
 
     def power(a: Any, x: Any) -> Any:
         def step(v: Any, _: Any) -> Any:
-            w = a @ rlx.all_gather(v, "ranks", tiled=True)
-            return w / rnp.sqrt(rlx.psum(rnp.sum(w * w), "ranks")), None
+            w = a @ rlx.distributed.all_gather(v, "ranks", tiled=True)
+            return w / rnp.sqrt(rlx.distributed.psum(rnp.sum(w * w), "ranks")), None
 
         return rlx.scan(step, x, None, length=5)[0]
 

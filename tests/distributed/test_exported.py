@@ -29,19 +29,27 @@ def everything(x: Any) -> Any:
     """Every collective, a sum that is under way during a product, and a gradient."""
 
     def loss(v: Any) -> Any:
-        return rnp.sum(rlx.pmax(rlx.psum(rnp.sin(v), "ranks"), "ranks"))
+        return rnp.sum(rlx.distributed.pmax(rlx.distributed.psum(rnp.sin(v), "ranks"), "ranks"))
 
     wide = rnp.tile(x, (8, 16))
-    total = rlx.psum(wide * 2.0, "ranks")
+    total = rlx.distributed.psum(wide * 2.0, "ranks")
     return (
         *moved("ranks", RANKS, x),
-        *(fold(x, "ranks") for fold in (rlx.psum, rlx.pmean, rlx.pmax, rlx.pmin)),
-        rlx.psum_scatter(x, "ranks", tiled=True),
-        rlx.pmin((10 * x).astype(np.int32), "ranks"),
+        *(
+            fold(x, "ranks")
+            for fold in (
+                rlx.distributed.psum,
+                rlx.distributed.pmean,
+                rlx.distributed.pmax,
+                rlx.distributed.pmin,
+            )
+        ),
+        rlx.distributed.psum_scatter(x, "ranks", tiled=True),
+        rlx.distributed.pmin((10 * x).astype(np.int32), "ranks"),
         rlx.grad(loss)(x),
         wide.T @ wide,
         total,
-        rlx.axis_index("ranks"),
+        rlx.distributed.axis_index("ranks"),
     )
 
 
@@ -117,8 +125,8 @@ def test_the_sample_program_says_how_many_ranks_it_is_for(
 
 def placed(x: Any, shift: Any) -> Any:
     """Where each rank of a mesh stands, and sums along its lines; `shift` is an i64 scalar."""
-    place = 10 * rlx.axis_index("rows") + rlx.axis_index("columns") + shift
-    along = [rlx.psum(place, axis) for axis in ("rows", "columns")]
+    place = 10 * rlx.distributed.axis_index("rows") + rlx.distributed.axis_index("columns") + shift
+    along = [rlx.distributed.psum(place, axis) for axis in ("rows", "columns")]
     return rnp.stack([place, *along]).astype(np.float32) + 0 * x[0, 0]
 
 

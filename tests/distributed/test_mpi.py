@@ -67,7 +67,7 @@ world = rlx.distributed.initialize()
 if world.rank == 1:
     raise ValueError("no luck")
 mesh = Mesh({"ranks": world.size})
-shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(np.ones(3, np.float32))
+shard_map(lambda x: rlx.lax.psum(x, "ranks"), mesh, P(), P())(np.ones(3, np.float32))
 """
 
 
@@ -112,7 +112,7 @@ from rlx.distributed import Mesh, P, shard_map, simulate
 from rlx.errors import CommunicationError
 
 def program():
-    step = shard_map(lambda x: rlx.all_gather(x, "ranks"), Mesh({"ranks": 2}), P("ranks"), P())
+    step = shard_map(lambda x: rlx.lax.all_gather(x, "ranks"), Mesh({"ranks": 2}), P("ranks"), P())
     return step.graph(np.ones(4, np.float32))
 
 run = rlx.compile(simulate(program, 2)[0], backend="c")
@@ -130,7 +130,7 @@ from rlx.distributed import Mesh, P, shard_map
 from rlx.runtime.result_memory import address_of
 world = rlx.distributed.initialize()
 mesh = Mesh({"ranks": world.size})
-step = shard_map(lambda w, x: w + rlx.psum(x, "ranks"), mesh, (P(), P()), P(), donate_argnums=0)
+step = shard_map(lambda w, x: w + rlx.lax.psum(x, "ranks"), mesh, (P(), P()), P(), donate_argnums=0)
 w, places = np.zeros(9, np.float32), []
 for _ in range(4):
     w = step(w, np.ones(9, np.float32))
@@ -155,7 +155,7 @@ def test_a_communicator_of_other_ranks_than_the_program_is_refused() -> None:
 
 def summed_over_two() -> Graph:
     def program() -> Graph:
-        step = shard_map(lambda x: rlx.psum(x, "ranks"), Mesh({"ranks": 2}), P("ranks"), P())
+        step = shard_map(lambda x: rlx.lax.psum(x, "ranks"), Mesh({"ranks": 2}), P("ranks"), P())
         return step.graph(np.ones(4, np.float32))
 
     graph: Graph = simulate(program, 2)[0]

@@ -35,7 +35,7 @@ def test_a_mean_over_ranks_is_that_of_the_whole_batch(ranks: int) -> None:
         return rnp.mean((x @ w) ** 2)
 
     def mean(w: Any, x: Any) -> Any:
-        return rlx.pmean(loss(w, x), "ranks")
+        return rlx.distributed.pmean(loss(w, x), "ranks")
 
     results = on_ranks(rlx.grad(mean), (P(), P("ranks")), P(), W, X, ranks=ranks)
     for (gradient,) in results:
@@ -44,7 +44,7 @@ def test_a_mean_over_ranks_is_that_of_the_whole_batch(ranks: int) -> None:
 
 def test_sums_are_those_of_vmap_over_the_same_axis() -> None:
     def centered(x: Any) -> Any:
-        return x - rlx.pmean(x, "ranks") + rlx.axis_index("ranks")
+        return x - rlx.distributed.pmean(x, "ranks") + rlx.distributed.axis_index("ranks")
 
     (result,) = on_ranks(lambda x: centered(x[0])[None], P("ranks"), P("ranks"), X[:4])[0]
     np.testing.assert_allclose(result, rlx.vmap(centered, axis_name="ranks")(X[:4]), rtol=1e-6)
@@ -103,7 +103,7 @@ def test_ranks_with_different_shapes_are_an_error() -> None:
     def program() -> Any:
         mesh = Mesh({"ranks": 2})
         rows = X[: 4 + 2 * mesh.world.rank]
-        return shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(rows)
+        return shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())(rows)
 
     with pytest.raises(CommunicationError, match="runs another program for"):
         simulate(program, 2)
@@ -114,7 +114,7 @@ def test_an_error_on_one_rank_ends_all_with_its_rank() -> None:
         mesh = Mesh({"ranks": 3})
         if mesh.world.rank == 1:
             raise ValueError("no luck")
-        shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(X)
+        shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())(X)
 
     with pytest.raises(ValueError, match="no luck") as raised:
         simulate(program, 3)
@@ -234,7 +234,7 @@ def test_a_masked_array_is_an_error() -> None:
 def test_a_rank_that_ends_early_is_missed_by_those_that_wait() -> None:
     def program() -> None:
         mesh = Mesh({"ranks": 2})
-        total = shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())
+        total = shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())
         total(X)
         if mesh.world.rank == 0:
             total(X)
@@ -246,7 +246,7 @@ def test_a_rank_that_ends_early_is_missed_by_those_that_wait() -> None:
 def test_a_rank_may_end_before_others_that_exchange_nothing_more() -> None:
     def program() -> float:
         mesh = Mesh({"ranks": 2})
-        total = shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(X)
+        total = shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())(X)
         if mesh.world.rank == 0:
             time.sleep(0.05)
         return float(total[0, 0])
@@ -259,7 +259,10 @@ def test_ranks_that_call_different_functions_are_an_error_instead_of_a_hang() ->
         mesh = Mesh({"ranks": 2})
         functions = [
             shard_map(fold, mesh, P(), P())
-            for fold in (lambda x: rlx.psum(x, "ranks"), lambda x: rlx.pmax(x, "ranks"))
+            for fold in (
+                lambda x: rlx.distributed.psum(x, "ranks"),
+                lambda x: rlx.distributed.pmax(x, "ranks"),
+            )
         ]
         for function in functions:
             function(X)
@@ -272,7 +275,7 @@ def test_ranks_that_call_different_functions_are_an_error_instead_of_a_hang() ->
 def test_an_error_that_is_caught_on_one_rank_does_not_leave_the_other_waiting() -> None:
     def program() -> None:
         mesh = Mesh({"ranks": 2})
-        total = shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())
+        total = shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())
         total(X)
         with contextlib.suppress(InputError):
             total(X) if mesh.world.rank == 0 else total(X, X)
@@ -284,7 +287,7 @@ def test_an_error_that_is_caught_on_one_rank_does_not_leave_the_other_waiting() 
 def test_an_error_of_all_ranks_can_be_caught() -> None:
     def program() -> Any:
         mesh = Mesh({"ranks": 2})
-        total = shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P("ranks"), P())
+        total = shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P("ranks"), P())
         with pytest.raises(ShapeError, match="cannot share evenly"):
             total(X[:5])
         return total(X)

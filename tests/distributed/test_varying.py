@@ -26,10 +26,10 @@ from tests.distributed.varying import CASES, SPECS, Case, Names, arrays
 
 RLX = Names(
     np=rnp, grad=rlx.grad, vjp=rlx.vjp, jvp=rlx.jvp, vmap=rlx.vmap, hessian=rlx.hessian,
-    psum=rlx.psum, pmean=rlx.pmean, pvary=rlx.pvary, ppermute=rlx.ppermute,
-    all_gather=lambda x, axis: rlx.pvary(rlx.all_gather(x, axis, tiled=True), axis),
-    all_to_all=lambda x, axis: rlx.all_to_all(x, axis, 0, 0, tiled=True),
-    psum_scatter=functools.partial(rlx.psum_scatter, tiled=True), axis_index=rlx.axis_index,
+    psum=rlx.lax.psum, pmean=rlx.lax.pmean, pvary=rlx.lax.pvary, ppermute=rlx.lax.ppermute,
+    all_gather=lambda x, axis: rlx.lax.pvary(rlx.lax.all_gather(x, axis, tiled=True), axis),
+    all_to_all=lambda x, axis: rlx.lax.all_to_all(x, axis, 0, 0, tiled=True),
+    psum_scatter=functools.partial(rlx.lax.psum_scatter, tiled=True), axis_index=rlx.lax.axis_index,
     scan=rlx.scan, cond=rlx.cond, checkpoint=rlx.checkpoint, custom_vjp=rlx.custom_vjp,
 )  # fmt: skip
 RANKS = 6
@@ -86,12 +86,12 @@ def test_what_is_gathered_is_one_value() -> None:
     """JAX regards it as one value on each rank, whose losses add up."""
 
     def loss(x: Any) -> Any:
-        return rnp.sum(rlx.all_gather(x, "r", tiled=True) ** 2)
+        return rnp.sum(rlx.lax.all_gather(x, "r", tiled=True) ** 2)
 
     x = arrays()[1]
     for (found,) in mapped(rlx.grad(loss), (P("r"),), P("r"), x):
         np.testing.assert_allclose(found, 2 * x, rtol=1e-6)
-    for (found,) in mapped(lambda x: rlx.all_gather(x, "r", tiled=True), (P("r"),), P(), x):
+    for (found,) in mapped(lambda x: rlx.lax.all_gather(x, "r", tiled=True), (P("r"),), P(), x):
         np.testing.assert_array_equal(found, x)
 
 
@@ -101,11 +101,13 @@ def test_a_mean_over_ranks_has_the_differences_of_the_program_as_gradient(by: st
     w, x = (a.astype(np.float64) for a in arrays())
 
     def loss(w: Any, x: Any) -> Any:
-        h = rnp.tanh(x * w) + rlx.psum(rnp.sum(x * w), "r")
-        h = h * rlx.all_gather(rnp.sum(h * x), "r")[1] + rlx.pbroadcast(h, "r", 2)
-        h = rlx.ppermute(h, "r", [(0, 1), (1, 2), (2, 0)]) * w + rlx.pmax(h, "r")
-        h = rlx.all_to_all(h, "r", 0, 0, tiled=True) + rnp.sin(w)
-        return rlx.pmean(rnp.sum(h) + rnp.sum(rlx.psum_scatter(h, "r", tiled=True) ** 2), "r")
+        h = rnp.tanh(x * w) + rlx.lax.psum(rnp.sum(x * w), "r")
+        h = h * rlx.lax.all_gather(rnp.sum(h * x), "r")[1] + rlx.lax.pbroadcast(h, "r", 2)
+        h = rlx.lax.ppermute(h, "r", [(0, 1), (1, 2), (2, 0)]) * w + rlx.lax.pmax(h, "r")
+        h = rlx.lax.all_to_all(h, "r", 0, 0, tiled=True) + rnp.sin(w)
+        return rlx.lax.pmean(
+            rnp.sum(h) + rnp.sum(rlx.lax.psum_scatter(h, "r", tiled=True) ** 2), "r"
+        )
 
     specs = (P(), P("r"))
     place = 0 if by == "w" else 1
@@ -125,10 +127,10 @@ def test_a_mean_over_ranks_has_the_differences_of_the_program_as_gradient(by: st
 REFUSED: dict[str, tuple[Callable[[Any, Any], Any], P, str]] = {
     "an argument": (lambda w, x: x, P(), r"result of .* ranks of 'r', and out_specs says P\(\)"),
     "a sum of it": (lambda w, x: w + rnp.sum(x), P(), "ranks of 'r'"),
-    "the number of a rank": (lambda w, x: rlx.axis_index("r"), P(), "ranks of 'r'"),
-    "part of a sum": (lambda w, x: rlx.psum_scatter(w[:3], "r"), P(), "ranks of 'r'"),
-    "what a neighbor sent": (lambda w, x: rlx.ppermute(w, "r", [(0, 1)]), P(), "ranks of 'r'"),
-    "a sum over another axis": (lambda w, x: rlx.psum(x, "rows"), P(), "ranks of 'r'"),
+    "the number of a rank": (lambda w, x: rlx.lax.axis_index("r"), P(), "ranks of 'r'"),
+    "part of a sum": (lambda w, x: rlx.lax.psum_scatter(w[:3], "r"), P(), "ranks of 'r'"),
+    "what a neighbor sent": (lambda w, x: rlx.lax.ppermute(w, "r", [(0, 1)]), P(), "ranks of 'r'"),
+    "a sum over another axis": (lambda w, x: rlx.lax.psum(x, "rows"), P(), "ranks of 'r'"),
     "split along another axis": (lambda w, x: x, P("rows"), "ranks of 'r'"),
     "a carry": (
         lambda w, x: rlx.scan(lambda c, _: (c + x[0], None), w, None, length=2)[0], P(), "of 'r'",
@@ -139,7 +141,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], P, str]] = {
     "the trips of a loop": (
         lambda w, x: rlx.while_loop(lambda c: c[0] < x[0, 0], lambda c: c + 1, w), P(), "of 'r'",
     ),
-    "its own gradient": (lambda w, x: rlx.grad(lambda v: (v * x).sum())(rlx.pvary(w, "r")), P(),
+    "its own gradient": (lambda w, x: rlx.grad(lambda v: (v * x).sum())(rlx.lax.pvary(w, "r")), P(),
                          "ranks of 'r'"),
 }  # fmt: skip
 
@@ -149,21 +151,21 @@ def test_a_result_that_differs_by_rank_is_not_equal_on_all(name: str) -> None:
     fun, spec, words = REFUSED[name]
     with pytest.raises(InputError, match=words) as caught:
         mapped(fun, (P(), P("r")), spec, *arrays())
-    assert "rlx.pbroadcast(x, 'r', 0)" in str(caught.value.remedy)
+    assert "rlx.distributed.pbroadcast(x, 'r', 0)" in str(caught.value.remedy)
 
 
 SHARED: dict[str, Callable[[Any, Any], Any]] = {
-    "a sum": lambda w, x: rlx.psum(x, "r"),
-    "a maximum of both": lambda w, x: w + rlx.pmax(x, "r"),
-    "one rank's": lambda w, x: rlx.pbroadcast(x, "r", 1),
+    "a sum": lambda w, x: rlx.lax.psum(x, "r"),
+    "a maximum of both": lambda w, x: w + rlx.lax.pmax(x, "r"),
+    "one rank's": lambda w, x: rlx.lax.pbroadcast(x, "r", 1),
     "a loop that sums": lambda w, x: rlx.scan(
-        lambda c, _: (rlx.psum(c * x[0], "r"), None), w, None, length=2
+        lambda c, _: (rlx.lax.psum(c * x[0], "r"), None), w, None, length=2
     )[0],
     "a loop whose first carry differs": lambda w, x: rlx.scan(
-        lambda c, _: (rlx.psum(c, "r"), None), x, None, length=2
+        lambda c, _: (rlx.lax.psum(c, "r"), None), x, None, length=2
     )[0],
     "a branch of equal choice": lambda w, x: rlx.cond(
-        w[0] > 0, lambda: rlx.psum(x, "r"), lambda: rlx.pmax(x, "r")
+        w[0] > 0, lambda: rlx.lax.psum(x, "r"), lambda: rlx.lax.pmax(x, "r")
     ),
     "a gradient by what all have": lambda w, x: rlx.grad(lambda w: (w * x).sum())(w),
 }
@@ -186,11 +188,11 @@ def test_a_cotangent_that_differs_by_rank_belongs_to_no_result_that_is_equal() -
 
 def test_the_mean_of_a_gradient_that_is_summed_already_is_refused() -> None:
     def fun(w: Any, x: Any) -> Any:
-        return rlx.pmean(rlx.grad(lambda w: (w * x).sum())(w), "r")
+        return rlx.lax.pmean(rlx.grad(lambda w: (w * x).sum())(w), "r")
 
     with pytest.raises(InputError, match="pmean over 'r' of an array that is equal") as caught:
         mapped(fun, (P(), P("r")), P(), *arrays())
-    assert "rlx.pvary(w, ...)" in str(caught.value.remedy)
+    assert "rlx.lax.pvary(w, ...)" in str(caught.value.remedy)
 
 
 def test_a_rule_is_given_the_whole_cotangent_of_what_ranks_share() -> None:
@@ -203,7 +205,7 @@ def test_a_rule_is_given_the_whole_cotangent_of_what_ranks_share() -> None:
     clipped.defvjp(lambda x: (x, None), lambda _, ct: (rnp.clip(ct, -1.0, 1.0),))
 
     def loss(w: Any, x: Any) -> Any:
-        return rlx.pmean(9.0 * rnp.sum(clipped(w)) + 0.0 * rnp.sum(x), "r")
+        return rlx.lax.pmean(9.0 * rnp.sum(clipped(w)) + 0.0 * rnp.sum(x), "r")
 
     for (found,) in mapped(rlx.grad(loss), (P(), P("r")), P(), *arrays()):
         np.testing.assert_allclose(found, np.ones(6), rtol=1e-6)
@@ -214,7 +216,7 @@ def test_the_gradient_of_a_mean_exchanges_once() -> None:
 
     def step(w: Any, b: Any, x: Any) -> Any:
         def loss(w: Any, b: Any) -> Any:
-            return rlx.pmean(rnp.mean(rnp.tanh(x * w + b)), "r")
+            return rlx.lax.pmean(rnp.mean(rnp.tanh(x * w + b)), "r")
 
         return rlx.value_and_grad(loss, (0, 1))(w, b)
 

@@ -127,7 +127,7 @@ def test_collectives_are_drawn_of_both_kinds_of_values_and_with_gradients() -> N
         "psum", "pmean", "pmax", "pmin", "ppermute", "pbroadcast", "all_gather", "all_to_all",
         "psum_scatter", "axis_index",
     ):  # fmt: skip
-        assert f"rlx.{name}(" in text
+        assert f"lax.{name}(" in text
 
 
 def test_quantized_functions_are_drawn_with_values_and_slopes() -> None:

@@ -23,42 +23,50 @@ def _parts(np_: Any, v: Any) -> Any:
 
 
 CASES: dict[str, Case] = {
-    "psum": (lambda v: rlx.psum(v, AXIS), lambda lax, v: lax.psum(v, AXIS)),
-    "pmean": (lambda v: v - rlx.pmean(v, AXIS), lambda lax, v: v - lax.pmean(v, AXIS)),
-    "psum-of-a-number": (lambda v: rlx.psum(1, AXIS) * v, lambda lax, v: lax.psum(1, AXIS) * v),
-    "pmax": (lambda v: rlx.pmax(v, AXIS) * v, lambda lax, v: lax.pmax(v, AXIS) * v),
-    "pmin": (lambda v: rlx.pmin(v, AXIS) * v, lambda lax, v: lax.pmin(v, AXIS) * v),
-    "all_gather": (lambda v: rlx.all_gather(v, AXIS), lambda lax, v: lax.all_gather(v, AXIS)),
+    "psum": (lambda v: rlx.distributed.psum(v, AXIS), lambda lax, v: lax.psum(v, AXIS)),
+    "pmean": (lambda v: v - rlx.distributed.pmean(v, AXIS), lambda lax, v: v - lax.pmean(v, AXIS)),
+    "psum-of-a-number": (
+        lambda v: rlx.distributed.psum(1, AXIS) * v,
+        lambda lax, v: lax.psum(1, AXIS) * v,
+    ),
+    "pmax": (lambda v: rlx.distributed.pmax(v, AXIS) * v, lambda lax, v: lax.pmax(v, AXIS) * v),
+    "pmin": (lambda v: rlx.distributed.pmin(v, AXIS) * v, lambda lax, v: lax.pmin(v, AXIS) * v),
+    "all_gather": (
+        lambda v: rlx.distributed.all_gather(v, AXIS),
+        lambda lax, v: lax.all_gather(v, AXIS),
+    ),
     "all_gather-axis": (
-        lambda v: rlx.all_gather(v, AXIS, axis=1),
+        lambda v: rlx.distributed.all_gather(v, AXIS, axis=1),
         lambda lax, v: lax.all_gather(v, AXIS, axis=1),
     ),
     "all_gather-tiled": (
-        lambda v: rlx.all_gather(v, AXIS, tiled=True),
+        lambda v: rlx.distributed.all_gather(v, AXIS, tiled=True),
         lambda lax, v: lax.all_gather(v, AXIS, tiled=True),
     ),
     "ppermute": (
-        lambda v: rlx.ppermute(v, AXIS, [(0, 1), (1, 2), (2, 3), (3, 0)]),
+        lambda v: rlx.distributed.ppermute(v, AXIS, [(0, 1), (1, 2), (2, 3), (3, 0)]),
         lambda lax, v: lax.ppermute(v, AXIS, [(0, 1), (1, 2), (2, 3), (3, 0)]),
     ),
     "axis_index": (
-        lambda v: v * rlx.axis_index(AXIS),
+        lambda v: v * rlx.distributed.axis_index(AXIS),
         lambda lax, v: v * lax.axis_index(AXIS),
     ),
     "psum_scatter": (
-        lambda v: rlx.psum_scatter(rnp.tile(v[:1], 4), AXIS),
+        lambda v: rlx.distributed.psum_scatter(rnp.tile(v[:1], 4), AXIS),
         lambda lax, v: lax.psum_scatter(v[np.zeros(4, int)], AXIS),
     ),
     "psum_scatter-tiled": (
-        lambda v: rlx.psum_scatter(_parts(rnp, v), AXIS, scatter_dimension=1, tiled=True),
+        lambda v: rlx.distributed.psum_scatter(
+            _parts(rnp, v), AXIS, scatter_dimension=1, tiled=True
+        ),
         lambda lax, v: lax.psum_scatter(_jax_parts(v), AXIS, scatter_dimension=1, tiled=True),
     ),
     "all_to_all": (
-        lambda v: rlx.all_to_all(_parts(rnp, v), AXIS, 1, 0),
+        lambda v: rlx.distributed.all_to_all(_parts(rnp, v), AXIS, 1, 0),
         lambda lax, v: lax.all_to_all(_jax_parts(v), AXIS, 1, 0),
     ),
     "all_to_all-tiled": (
-        lambda v: rlx.all_to_all(_parts(rnp, v), AXIS, 1, 0, tiled=True),
+        lambda v: rlx.distributed.all_to_all(_parts(rnp, v), AXIS, 1, 0, tiled=True),
         lambda lax, v: lax.all_to_all(_jax_parts(v), AXIS, 1, 0, tiled=True),
     ),
 }
@@ -69,7 +77,9 @@ def _jax_parts(v: Any) -> Any:
 
 
 def test_the_greatest_of_booleans_is_one() -> None:
-    result = rlx.vmap(lambda v: rlx.pmax(v, AXIS), axis_name=AXIS)(np.array([True, False]))
+    result = rlx.vmap(lambda v: rlx.distributed.pmax(v, AXIS), axis_name=AXIS)(
+        np.array([True, False])
+    )
     assert result.dtype == np.bool_
     assert result.all()
 
@@ -110,12 +120,14 @@ def test_a_gradient_in_a_member_is_that_of_the_sum_over_members(name: str) -> No
 
 
 def test_broadcast_gives_all_the_array_of_one() -> None:
-    result = rlx.vmap(lambda v: rlx.pbroadcast(v, AXIS, 2), axis_name=AXIS)(X)
+    result = rlx.vmap(lambda v: rlx.distributed.pbroadcast(v, AXIS, 2), axis_name=AXIS)(X)
     np.testing.assert_array_equal(result, np.tile(X[2], (4, 1)))
 
 
 def test_who_is_no_target_gets_zeros() -> None:
-    shift = rlx.vmap(lambda v: rlx.ppermute(v, AXIS, [(0, 1), (1, 2), (3, 0)]), axis_name=AXIS)
+    shift = rlx.vmap(
+        lambda v: rlx.distributed.ppermute(v, AXIS, [(0, 1), (1, 2), (3, 0)]), axis_name=AXIS
+    )
     np.testing.assert_array_equal(shift(X), np.stack([X[3], X[0], X[1], np.zeros(3)]))
 
 
@@ -123,7 +135,11 @@ def test_nested_axes_are_told_apart_by_name() -> None:
     xs = np.arange(24.0).reshape(2, 4, 3)
 
     def both(v: Any) -> Any:
-        return rlx.psum(v, "rows") - rlx.pmax(v, "columns") + rlx.pmean(v, ("rows", "columns"))
+        return (
+            rlx.distributed.psum(v, "rows")
+            - rlx.distributed.pmax(v, "columns")
+            + rlx.distributed.pmean(v, ("rows", "columns"))
+        )
 
     inner = rlx.vmap(both, axis_name="columns")
     result = rlx.vmap(inner, axis_name="rows")(xs)
@@ -133,7 +149,9 @@ def test_nested_axes_are_told_apart_by_name() -> None:
 
 def test_a_loop_over_shared_rows_exchanges_in_its_body() -> None:
     def summed(v: Any) -> Any:
-        return rlx.scan(lambda total, row: (total + rlx.psum(row, AXIS), total), 0.0, v)[0]
+        return rlx.scan(
+            lambda total, row: (total + rlx.distributed.psum(row, AXIS), total), 0.0, v
+        )[0]
 
     result = rlx.vmap(summed, axis_name=AXIS)(X)
     np.testing.assert_allclose(result, np.full(4, X.sum()), rtol=1e-5)
@@ -141,37 +159,37 @@ def test_a_loop_over_shared_rows_exchanges_in_its_body() -> None:
 
 def test_a_loop_that_no_example_enters_differently_exchanges() -> None:
     def counted(v: Any) -> Any:
-        return v + rlx.fori_loop(0, 3, lambda i, c: c + rlx.axis_index(AXIS), 0)
+        return v + rlx.fori_loop(0, 3, lambda i, c: c + rlx.distributed.axis_index(AXIS), 0)
 
     result = rlx.vmap(counted, axis_name=AXIS)(np.zeros(4, np.int32))
     np.testing.assert_array_equal(result, [0, 3, 6, 9])
 
 
 def test_only_the_size_of_an_axis_is_needed() -> None:
-    result = rlx.vmap(lambda: rlx.axis_index(AXIS), axis_name=AXIS, axis_size=3)()
+    result = rlx.vmap(lambda: rlx.distributed.axis_index(AXIS), axis_name=AXIS, axis_size=3)()
     np.testing.assert_array_equal(result, [0, 1, 2])
 
 
 def test_narrow_floats_are_summed_in_f32() -> None:
     xs = np.full((512, 1), 1.0, np.float16)
-    mapped = rlx.vmap(lambda v: rlx.psum(v * np.float16(8.0), AXIS), axis_name=AXIS)
+    mapped = rlx.vmap(lambda v: rlx.distributed.psum(v * np.float16(8.0), AXIS), axis_name=AXIS)
     np.testing.assert_array_equal(mapped(xs), np.full((512, 1), 4096, np.float16))
 
 
 def test_an_unknown_axis_is_an_error_that_lists_the_known() -> None:
     with pytest.raises(InputError, match=r"no axis is called 'other' here \(axes: 'members'\)"):
-        rlx.vmap(lambda v: rlx.psum(v, "other"), axis_name=AXIS)(X)
+        rlx.vmap(lambda v: rlx.distributed.psum(v, "other"), axis_name=AXIS)(X)
 
 
 def test_parts_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(ShapeError, match="axis 0 has extent 3; it must be 4"):
-        rlx.vmap(lambda v: rlx.psum_scatter(v, AXIS), axis_name=AXIS)(X)
+        rlx.vmap(lambda v: rlx.distributed.psum_scatter(v, AXIS), axis_name=AXIS)(X)
 
 
 @pytest.mark.parametrize("name", [0, None, 3.0, ("members", 1)])
 @pytest.mark.parametrize("call", ["psum", "pmean", "pmax", "pmin", "all_gather", "axis_index"])
 def test_an_axis_that_is_not_named_by_a_string_is_an_error(call: str, name: Any) -> None:
-    function = getattr(rlx, call)
+    function = getattr(rlx.lax, call)
     args = () if call == "axis_index" else (X[0],)
     with pytest.raises(InputError, match="the name of an axis is"):
         rlx.vmap(lambda v: function(*args, name), axis_name=AXIS)(X)
@@ -182,4 +200,4 @@ def test_an_axis_that_is_not_named_by_a_string_is_an_error(call: str, name: Any)
 @pytest.mark.parametrize("call", ["psum", "pmean", "pmax", "pmin"])
 def test_an_axis_outside_of_a_map_is_an_error(call: str) -> None:
     with pytest.raises(InputError, match=r"no axis is called 'members' here \(axes: none\)"):
-        getattr(rlx, call)(X, AXIS)
+        getattr(rlx.lax, call)(X, AXIS)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 import rlx
 import rlx.numpy as rnp
 from rlx.dataclass import dataclass
+from rlx.public_names import names_of as _names_of
 from rlx.tracing.pytree import TreeDef
 
 Schedule = Callable[[Any], Any]
@@ -243,3 +244,6 @@ class JoinPoint:
     """What is kept for one parameter, as a leaf."""
 
     subtree: Any
+
+
+__dir__ = _names_of(__name__)

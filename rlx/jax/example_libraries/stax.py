@@ -17,6 +17,7 @@ from rlx import lax, nn, random
 from rlx.errors import InputError
 from rlx.jax.nn import initializers
 from rlx.lax.windows import conv_general_shape_tuple, padtype_to_pads, reduce_window_shape_tuple
+from rlx.public_names import names_of as _names_of
 
 Layer = tuple[Callable[..., Any], Callable[..., Any]]
 glorot, glorot_normal = initializers.glorot_normal, initializers.glorot_normal
@@ -236,3 +237,6 @@ def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
         return make_layer(x.shape)[1](params, x, **kwargs)
 
     return init, apply
+
+
+__dir__ = _names_of(__name__)

@@ -17,5 +17,8 @@ from rlx.nn.activations import hard_swish as hard_silu
 from rlx.nn.activations import hard_swish as hard_swish
 from rlx.nn.activations import leaky_relu as leaky_relu
 from rlx.nn.layers import dot_product_attention as dot_product_attention
+from rlx.public_names import names_of as _names_of
 
 __all__ = ["hard_silu"]
+
+__dir__ = _names_of(__name__)

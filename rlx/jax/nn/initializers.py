@@ -12,6 +12,7 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
+from rlx.public_names import names_of as _names_of
 from rlx.random import normal as _normal
 from rlx.random import truncated_normal as _truncated_normal
 from rlx.random import uniform as _uniform
@@ -213,3 +214,5 @@ __all__ = [
     "xavier_uniform",
     "zeros",
 ]
+
+__dir__ = _names_of(__name__)

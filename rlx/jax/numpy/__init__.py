@@ -9,6 +9,7 @@ import rlx
 from rlx.errors import UnsupportedError
 from rlx.jax import arrays
 from rlx.numpy import *  # noqa: F403
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.special import i0 as i0
 
 # Modules of their own, whichever is imported first: all names of rlx.numpy are here, too
@@ -46,3 +47,6 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: Any = True) -> Any:
     values = rlx.numpy.ravel(vals)
     picked = values[number % rlx.numpy.size(values)]
     return rlx.numpy.where(chosen, picked, flat).astype(flat.dtype).reshape(rlx.numpy.shape(arr))
+
+
+__dir__ = _names_of(__name__)

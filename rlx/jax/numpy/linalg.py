@@ -8,6 +8,7 @@ from rlx.errors import InputError
 from rlx.ir.graph import calling_source
 from rlx.numpy import linalg
 from rlx.numpy.linalg import *  # noqa: F403
+from rlx.public_names import names_of as _names_of
 
 
 def matrix_rank(  # type: ignore[no-redef]  # a ratio of the largest singular value, in NumPy
@@ -25,3 +26,6 @@ def matrix_rank(  # type: ignore[no-redef]  # a ratio of the largest singular va
             remedy="pass one of them",
         )
     return linalg.matrix_rank(M, tol if rtol is None else rtol, hermitian)
+
+
+__dir__ = _names_of(__name__)

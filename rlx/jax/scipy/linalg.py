@@ -1,3 +1,6 @@
 """`jax.scipy.linalg`: `rlx.scipy.linalg`."""
 
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.linalg import *  # noqa: F403
+
+__dir__ = _names_of(__name__)

@@ -1,3 +1,6 @@
 """`jax.scipy.stats`: `rlx.scipy.stats`."""
 
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.stats import *  # noqa: F403
+
+__dir__ = _names_of(__name__)

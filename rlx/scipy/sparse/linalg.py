@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.public_names import names_of as _names_of
 from rlx.transforms.control import fori_loop, while_loop
 from rlx.transforms.implicit import custom_linear_solve
 from rlx.transforms.ravel import ravel_pytree
 
-Map = Callable[[Any], Any]
-Steps = Callable[[Map, Any, Any, Map], Any]
+_Map = Callable[[Any], Any]
+_Steps = Callable[[_Map, Any, Any, _Map], Any]
 
 
-def _on_vectors(given: Any, back: Map) -> Map:
+def _on_vectors(given: Any, back: _Map) -> _Map:
     """Return a matrix, or a map of trees, as a map of vectors; None is the identity."""
     if given is None:
         return lambda v: v
@@ -33,14 +34,14 @@ def _start(right: Any, x0: Any) -> Any:
     return rnp.zeros_like(right) if x0 is None else ravel_pytree(x0)[0]
 
 
-def _solved(a: Any, b: Any, x0: Any, m: Any, steps: Steps, *, symmetric: bool = False) -> Any:
+def _solved(a: Any, b: Any, x0: Any, m: Any, steps: _Steps, *, symmetric: bool = False) -> Any:
     """Return what `steps` find from the map, the right side, a start and the preconditioner.
 
     The derivatives are those of the solution.
     """
     right, back = ravel_pytree(b)
 
-    def solve(apply: Map, right: Any) -> Any:
+    def solve(apply: _Map, right: Any) -> Any:
         return steps(apply, right, _start(right, x0), _on_vectors(m, back))
 
     is_real = not np.issubdtype(right.dtype, np.complexfloating)
@@ -58,7 +59,7 @@ def cg(
 ) -> tuple[Any, None]:  # fmt: skip
     """Conjugate gradients, for positive definite `A`; `(x, None)`."""
 
-    def steps(apply: Map, right: Any, x: Any, precondition: Map) -> Any:
+    def steps(apply: _Map, right: Any, x: Any, precondition: _Map) -> Any:
         most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
         r = right - apply(x)
         z = precondition(r)
@@ -87,7 +88,7 @@ def bicgstab(
 ) -> tuple[Any, None]:  # fmt: skip
     """Stabilized biconjugate gradients, for any `A`; `(x, None)`."""
 
-    def steps(apply: Map, right: Any, x: Any, precondition: Map) -> Any:
+    def steps(apply: _Map, right: Any, x: Any, precondition: _Map) -> Any:
         most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
         shadow = right - apply(x)
         one = rnp.ones((), shadow.dtype)
@@ -127,7 +128,7 @@ def gmres(
 ) -> tuple[Any, None]:  # fmt: skip
     """Generalized minimal residuals, restarted, for any `A`; `(x, None)`."""
 
-    def steps(apply: Map, right: Any, x: Any, precondition: Map) -> Any:
+    def steps(apply: _Map, right: Any, x: Any, precondition: _Map) -> Any:
         size = min(restart, right.shape[0])
         most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
 
@@ -159,3 +160,6 @@ def gmres(
         return while_loop(moves, cycle, (0, x, right - apply(x)))[1]
 
     return _solved(A, b, x0, M, steps), None
+
+
+__dir__ = _names_of(__name__)

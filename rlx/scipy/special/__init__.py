@@ -1,6 +1,7 @@
 """Special functions, as formulas, series and continued fractions, with derivatives."""
 
 from rlx.nn.activations import sigmoid as _sigmoid
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.special import precision as _precision
 from rlx.scipy.special.bessel import i0 as i0
 from rlx.scipy.special.bessel import i0e as i0e
@@ -61,3 +62,5 @@ expit = _sigmoid
 for _name, _function in list(globals().items()):
     if callable(_function) and not _name.startswith("_"):
         globals()[_name] = _precision.rounded_once(_function)
+
+__dir__ = _names_of(__name__)

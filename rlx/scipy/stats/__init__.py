@@ -1,5 +1,6 @@
 """Probability distributions: densities, distribution functions, quantiles."""
 
+from rlx.public_names import names_of as _names_of
 from rlx.scipy.stats.distributions import bernoulli as bernoulli
 from rlx.scipy.stats.distributions import beta as beta
 from rlx.scipy.stats.distributions import betabinom as betabinom
@@ -30,3 +31,5 @@ from rlx.scipy.stats.samples import sem as sem
 from rlx.scipy.stats.vectors import dirichlet as dirichlet
 from rlx.scipy.stats.vectors import multinomial as multinomial
 from rlx.scipy.stats.vectors import multivariate_normal as multivariate_normal
+
+__dir__ = _names_of(__name__)

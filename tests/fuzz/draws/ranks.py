@@ -23,17 +23,17 @@ from tests.fuzz.program import Array, draw
 
 _VARYING = (
     "x", "x", "x * w", "({v} + {r})", "({v} - {v})", "{v} * {v} * 0.5", "np.tanh({v})",
-    "rlx.ppermute({v}, 'r', {ring})", "rlx.ppermute({v}, 'r', {part})",
-    "{v} * (1 + rlx.axis_index('r'))", "({v} - rlx.pmean({v}, 'r'))", "np.where({v} > {r}, {v}, x)",
-    "rlx.psum_scatter(np.stack([{v}] * {n}), 'r')", "np.sum(rlx.all_to_all(np.stack([{v}] * {n}), "
+    "lax.ppermute({v}, 'r', {ring})", "lax.ppermute({v}, 'r', {part})",
+    "{v} * (1 + lax.axis_index('r'))", "({v} - lax.pmean({v}, 'r'))", "np.where({v} > {r}, {v}, x)",
+    "lax.psum_scatter(np.stack([{v}] * {n}), 'r')", "np.sum(lax.all_to_all(np.stack([{v}] * {n}), "
     "'r', 0, 0), 0)", "np.sort({v})",
 )  # fmt: skip
 _REPLICATED = (
-    "w", "w", "rlx.psum({v}, 'r')", "rlx.pmean({v}, 'r')", "rlx.psum({r}, 'r')",
-    "rlx.pmax({v}, 'r')", "rlx.pmin({v}, 'r')", "np.tanh({r})",
-    "({r} * {r} * 0.25)", "({r} + {r})", "rlx.pbroadcast({v}, 'r', {source})",
-    "np.sum(rlx.all_gather({v}, 'r'), 0)", "np.max(rlx.all_gather({v}, 'r', tiled=True)) + {r}",
-    "rlx.psum(1, 'r') * {r}",
+    "w", "w", "lax.psum({v}, 'r')", "lax.pmean({v}, 'r')", "lax.psum({r}, 'r')",
+    "lax.pmax({v}, 'r')", "lax.pmin({v}, 'r')", "np.tanh({r})",
+    "({r} * {r} * 0.25)", "({r} + {r})", "lax.pbroadcast({v}, 'r', {source})",
+    "np.sum(lax.all_gather({v}, 'r'), 0)", "np.max(lax.all_gather({v}, 'r', tiled=True)) + {r}",
+    "lax.psum(1, 'r') * {r}",
 )  # fmt: skip
 _DTYPES = ("f32", "f32", "f64", "i32")
 
@@ -50,7 +50,7 @@ def case(pick: random.Random) -> Ranked:
     replicated = is_gradient or pick.random() < 0.5
     text = _expression(pick, "r" if replicated else "v", pick.randint(1, 4), ranks)
     if is_gradient and pick.random() < 0.5:
-        text = f"rlx.pmean(np.sum({_expression(pick, 'v', pick.randint(1, 3), ranks)}), 'r')"
+        text = f"lax.pmean(np.sum({_expression(pick, 'v', pick.randint(1, 3), ranks)}), 'r')"
     elif is_gradient:
         text = f"np.sum({text})"
     if dtype == "i32":
@@ -58,7 +58,7 @@ def case(pick: random.Random) -> Ranked:
         text = text.replace("pmean", "psum")
     wrong = "" if is_gradient or pick.random() < 0.9 else pick.choice(("mean", "spec"))
     if wrong == "mean":
-        text, replicated = f"rlx.pmean({_expression(pick, 'r', 1, ranks)}, 'r')", True
+        text, replicated = f"lax.pmean({_expression(pick, 'r', 1, ranks)}, 'r')", True
     elif wrong:
         text, replicated = _expression(pick, "v", 1, ranks) + " + x", True
     by = pick.choice(("w", "x", "both")) if is_gradient else ""

@@ -31,15 +31,18 @@ def sums(graph: Graph) -> list[Any]:
 
 
 def test_independent_sums_are_one() -> None:
-    graph = graph_of(lambda x: (rlx.psum(x, "ranks"), rlx.psum(rnp.sin(x[0]), "ranks")), X)
+    graph = graph_of(
+        lambda x: (rlx.distributed.psum(x, "ranks"), rlx.distributed.psum(rnp.sin(x[0]), "ranks")),
+        X,
+    )
     (total,) = sums(bundle_collectives(graph))
     assert total.result.shape == (28,)
 
 
 def test_a_sum_that_needs_another_stays_behind_it() -> None:
     def twice(x: Any) -> Any:
-        once = rlx.psum(x, "ranks")
-        return rlx.psum(once * x, "ranks"), rlx.psum(x[0], "ranks")
+        once = rlx.distributed.psum(x, "ranks")
+        return rlx.distributed.psum(once * x, "ranks"), rlx.distributed.psum(x[0], "ranks")
 
     shapes = [node.result.shape for node in sums(bundle_collectives(graph_of(twice, X)))]
     assert shapes == [(28,), (6, 4)]
@@ -47,8 +50,8 @@ def test_a_sum_that_needs_another_stays_behind_it() -> None:
 
 def test_other_reductions_and_dtypes_are_left_alone() -> None:
     def mixed(x: Any) -> Any:
-        counted = rlx.psum(rnp.arange(3) + rlx.axis_index("ranks"), "ranks")
-        return rlx.psum(x, "ranks"), rlx.pmax(x, "ranks"), counted
+        counted = rlx.distributed.psum(rnp.arange(3) + rlx.distributed.axis_index("ranks"), "ranks")
+        return rlx.distributed.psum(x, "ranks"), rlx.distributed.pmax(x, "ranks"), counted
 
     graph = graph_of(mixed, X)
     assert bundle_collectives(graph) is graph
@@ -56,13 +59,15 @@ def test_other_reductions_and_dtypes_are_left_alone() -> None:
 
 def test_large_sums_are_left_alone() -> None:
     large = np.zeros((160, 160), np.float32)
-    graph = graph_of(lambda x: (rlx.psum(x, "ranks"), rlx.psum(2.0 * x, "ranks")), large)
+    graph = graph_of(
+        lambda x: (rlx.distributed.psum(x, "ranks"), rlx.distributed.psum(2.0 * x, "ranks")), large
+    )
     assert bundle_collectives(graph) is graph
 
 
 def test_results_stay_the_same_to_the_bit() -> None:
     def step(x: Any) -> Any:
-        return rlx.psum((x, rnp.sin(x[0]), rnp.sum(x)), "ranks")
+        return rlx.distributed.psum((x, rnp.sin(x[0]), rnp.sum(x)), "ranks")
 
     def program() -> Any:
         mesh = Mesh({"ranks": 2})

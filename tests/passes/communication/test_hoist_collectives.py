@@ -20,7 +20,7 @@ def test_a_sum_stands_behind_its_operand() -> None:
     def step(x: Any) -> Any:
         first = x @ x.T
         second = x.T @ x
-        return rlx.psum(first, "ranks"), rlx.psum(second, "ranks")
+        return rlx.distributed.psum(first, "ranks"), rlx.distributed.psum(second, "ranks")
 
     assert names(hoist_collectives(graph_of(step, X))) == [
         "matmul", "all_reduce", "matmul", "all_reduce",
@@ -30,8 +30,8 @@ def test_a_sum_stands_behind_its_operand() -> None:
 def test_reductions_of_one_value_and_of_each_other_keep_their_order() -> None:
     def step(x: Any) -> Any:
         product = rnp.tanh(x) @ x.T
-        twice = rlx.psum(rlx.psum(x, "ranks"), "ranks")
-        return product, twice, rlx.pmax(x, "ranks"), rlx.pmin(x, "ranks")
+        twice = rlx.distributed.psum(rlx.distributed.psum(x, "ranks"), "ranks")
+        return product, twice, rlx.distributed.pmax(x, "ranks"), rlx.distributed.pmin(x, "ranks")
 
     graph = hoist_collectives(graph_of(step, X))
     assert names(graph) == ["all_reduce"] * 4 + ["matmul"]
@@ -48,7 +48,7 @@ def test_a_graph_without_sums_is_the_same_object() -> None:
 def test_gradients_of_the_last_layer_are_under_way_while_those_of_the_first_are_computed() -> None:
     def step(u: Any, v: Any, x: Any) -> Any:
         def loss(u: Any, v: Any) -> Any:
-            return rnp.sum(rnp.tanh(rnp.tanh(rlx.pvary(x, "ranks") @ u) @ v))
+            return rnp.sum(rnp.tanh(rnp.tanh(rlx.distributed.pvary(x, "ranks") @ u) @ v))
 
         return [gradient * 0.5 for gradient in rlx.grad(loss, argnums=(0, 1))(u, v)]
 
