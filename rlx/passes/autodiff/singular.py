@@ -21,6 +21,7 @@ from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import expand_to, full
 from rlx.passes.autodiff.derived import ancestors
 from rlx.passes.autodiff.registry import zeros_everywhere
+from rlx.passes.autodiff.spectral import spectral_functions
 from rlx.passes.autodiff.sweep import carries, push_forward
 from rlx.passes.rewrite import (
     Rewritten,
@@ -29,7 +30,6 @@ from rlx.passes.rewrite import (
     graph_pass,
     is_leaf,
     rewrite,
-    unchanged,
 )
 from rlx.passes.rewrite import finish as finish_graph
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
@@ -92,9 +92,10 @@ def _is_positive(u: Value) -> bool:
 @graph_pass
 def remove_singularities(graph: Graph) -> Rewritten:
     """Prepare `graph` for differentiation at the singular points of norms and magnitudes."""
-    if not any(node.op in _ROOTS for node in graph.nodes):
-        return unchanged(graph)
-    return common_subexpressions.rewrite(graph).then(_square_roots).then(_extend_quotients)
+    made = spectral_functions.rewrite(graph)
+    if not any(node.op in _ROOTS for node in made.graph.nodes):
+        return made
+    return made.then(common_subexpressions).then(_square_roots).then(_extend_quotients)
 
 
 @graph_pass

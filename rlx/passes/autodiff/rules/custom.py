@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import or_zeros
-from rlx.passes.autodiff.derived import Derivatives
+from rlx.passes.autodiff.derived import Decline, Derivatives
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.through import pull_through, push_through
 
@@ -47,6 +47,8 @@ def custom_derivative_vjp(
     at: Pullback, *operands: Value, num_results: int, rule: Graph
 ) -> Derivatives:
     wanted = at.wanted[num_results:]
+    if len(rule.outputs) == num_results != len(wanted):
+        return Decline.BY_FORMULA  # the rule pushes tangents, and is transposed
     return (*(None,) * num_results, *_pulled(at, rule, operands[num_results:], wanted))
 
 

@@ -1,10 +1,13 @@
 """Derivatives of orthogonal decompositions, from their results.
 
-The vectors of equal eigenvalues or singular values have no derivatives: here they do not turn into
-each other, so that nothing becomes NaN.
+The vectors of equal eigenvalues or singular values have no derivatives: what is computed from them
+one by one has none that is finite. Products of vectors with their own numbers, which have
+derivatives, are found before (`spectral_functions`).
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
@@ -36,7 +39,7 @@ def qr_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
     below = ops.where(_below(at.graph, inner), inside, 0.0)
     turn = below - adjoint(below)
     if a.dtype.is_complex:
-        turn = turn + ops.where(_diagonal(at.graph, inner), _imaginary(ops.imag(inside)), 0.0)
+        turn = turn + ops.where(diagonal_mask(at.graph, inner), _imaginary(ops.imag(inside)), 0.0)
     dq = ops.matmul(q, turn - inside) + moved
     dr = ops.matmul(adjoint(q), da) - ops.matmul(turn, r)
     return dq, ops.where(_below(at.graph, inner, columns), 0.0, dr)
@@ -46,15 +49,26 @@ def qr_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
 def eigh_jvp(at: Pushforward, a: Value) -> Derivatives:
     """In the basis of the eigenvectors, the diagonal moves the values and the rest the vectors."""
     w, v = at.results
-    n, _ = a.type.with_shape(a.shape[-2:]).static_shape
-    lower = ops.where(_below(at.graph, n), at.tangent, 0.0)
-    on = ops.where(_diagonal(at.graph, n), at.tangent, 0.0)
+    across = ops.matmul(symmetric_tangent(at.graph, at.tangent), v)
+    moved, gaps = ops.matmul(adjoint(v), across), _gaps(at.graph, _difference(w))
     if not a.dtype.is_complex:
-        moved = ops.matmul(swap_last(v), ops.matmul(lower + swap_last(lower) + on, v))
-        return diagonal_of(moved), ops.matmul(v, moved * _inverse(_row(w) - _column(w)))
-    moved = ops.matmul(adjoint(v), ops.matmul(lower + adjoint(lower) + _complex(ops.real(on)), v))
-    turned = ops.matmul(v, moved * _complex(_inverse(_row(w) - _column(w))))
+        return _dots(v, across), ops.matmul(v, moved * gaps)
+    turned = ops.matmul(v, moved * _complex(gaps))
     return ops.real(diagonal_of(moved)), turned - v * _imaginary(_spin(at.graph, v, turned))
+
+
+def symmetric_tangent(graph: Graph, tangent: Value) -> Value:
+    """Return the change of the matrix of which `eigh` reads the lower triangle."""
+    n, _ = tangent.type.with_shape(tangent.shape[-2:]).static_shape
+    lower = ops.where(_below(graph, n), tangent, 0.0)
+    on = ops.where(diagonal_mask(graph, n), tangent, 0.0)
+    return lower + adjoint(lower) + (_complex(ops.real(on)) if on.dtype.is_complex else on)
+
+
+def _dots(v: Value, across: Value) -> Value:
+    """Return the diagonal of `v.T across`, whose transpose has no diagonal matrix."""
+    found: Value = ops.reduce_sum(v * across, axes=(-2,))
+    return found
 
 
 @jvp(ops.eig)
@@ -62,7 +76,7 @@ def eig_jvp(at: Pushforward, a: Value) -> Derivatives:
     """As for `eigh`, in a basis that is not orthogonal; vectors keep their norm and phase."""
     w, v = at.results
     moved = ops.solve(v, ops.matmul(at.tangent, v), on_singular="nan")
-    turned = ops.matmul(v, moved * _inverse(_row(w) - _column(w)))
+    turned = ops.matmul(v, moved * _gaps(at.graph, row_of(w) - column_of(w)))
     longer = ops.reduce_sum(ops.real(ops.conj(v) * turned), axes=(-2,), keepdims=True)
     return diagonal_of(moved), turned - v * ops.complex(longer, _spin(at.graph, v, turned))
 
@@ -86,7 +100,7 @@ def _is_positive_component(graph: Graph, v: Value) -> Value:
     n, _ = v.type.with_shape(v.shape[-2:]).static_shape
     rows = graph.iota(type=TensorType(DType.I64, (n, 1)), axis=0)
     first = ops.cast(ops.argmax(is_large, axis=-2), to=DType.I64)
-    return ops.eq(rows, _row(first))
+    return ops.eq(rows, row_of(first))
 
 
 @jvp(ops.svd)
@@ -99,16 +113,17 @@ def svd_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
     across = ops.matmul(at.tangent, v)
     inside = ops.matmul(adjoint(u), across)
     sizes = _complex(s) if a.dtype.is_complex else s
-    scale = _inverse(_row(sizes) * _row(sizes) - _column(sizes) * _column(sizes))
-    right, left = inside * _row(sizes), inside * _column(sizes)
+    scale = _gaps(at.graph, _difference(s) * _difference(s, 1.0))
+    scale = _complex(scale) if a.dtype.is_complex else scale
+    right, left = inside * row_of(sizes), inside * column_of(sizes)
     du = ops.matmul(u, scale * (right + adjoint(right)))
     dv = ops.matmul(v, scale * (left + adjoint(left)))
     if rows > columns:
-        du = du + (across - ops.matmul(u, inside)) * _row(_inverse(sizes))
+        du = du + (across - ops.matmul(u, inside)) / row_of(sizes)
     if not a.dtype.is_complex:
-        return du, diagonal_of(inside), swap_last(dv)
+        return du, _dots(u, across), swap_last(dv)
     spin, on = _spin(at.graph, v, dv), diagonal_of(inside)
-    du = du + u * _imaginary(_row(ops.imag(on) * _inverse(s)) - spin)
+    du = du + u * _imaginary(row_of(ops.imag(on) / s) - spin)
     return du, ops.real(on), adjoint(dv - v * _imaginary(spin))
 
 
@@ -134,17 +149,37 @@ def _require_reduced(name: str, a: Value, *, full: bool) -> None:
         )
 
 
-def _inverse(x: Value) -> Value:
-    """Return `1 / x`, 0 where `x` is."""
-    is_zero = ops.eq(x, 0.0)
-    return ops.where(is_zero, 0.0, 1.0 / ops.where(is_zero, 1.0, x))
+def _gaps(graph: Graph, x: Value) -> Value:
+    """Return `1 / x` off the diagonal, infinite for equal values, and 0 on it."""
+    n, _ = x.type.with_shape(x.shape[-2:]).static_shape
+    on = diagonal_mask(graph, n)
+    found: Value = ops.where(on, 0.0, 1.0 / ops.where(on, 1.0, x))
+    return found
 
 
-def _row(x: Value) -> Value:
+def _difference(w: Value, sign: float = -1.0) -> Value:
+    """Return `w_j + sign w_i`, 0 where it is within the rounding of a decomposition."""
+    return resolved(row_of(w) + sign * column_of(w), row_of(rounding_of(w)))
+
+
+def resolved(x: Value, rounding: Value) -> Value:
+    found: Value = ops.where(ops.le(ops.abs(x), rounding), 0.0, x)
+    return found
+
+
+def rounding_of(w: Value) -> Value:
+    """Return the error that eigenvalues or singular values have, for each matrix."""
+    n = w.type.with_shape(w.shape[-1:]).static_shape[0]
+    largest = ops.reduce_max(ops.abs(ops.stop_gradient(w)), axes=(-1,), keepdims=True)
+    found: Value = 4.0 * n * float(np.finfo(w.dtype.numpy).eps) * largest
+    return found
+
+
+def row_of(x: Value) -> Value:
     return reshape_to(x, (*x.shape[:-1], 1, x.shape[-1]))
 
 
-def _column(x: Value) -> Value:
+def column_of(x: Value) -> Value:
     return reshape_to(x, (*x.shape, 1))
 
 
@@ -160,5 +195,5 @@ def _below(graph: Graph, rows: int, columns: int | None = None) -> Value:
     return ops.gt(row, column)
 
 
-def _diagonal(graph: Graph, n: int) -> Value:
+def diagonal_mask(graph: Graph, n: int) -> Value:
     return ops.eq(*_numbers(graph, n, n))
