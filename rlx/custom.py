@@ -23,6 +23,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from rlx.codegen.c.sources import add_source
@@ -33,9 +34,11 @@ from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Address, Prim
 from rlx.errors import GraphError
 from rlx.ir.declaration import declare_op
+from rlx.ir.graph import Value
 from rlx.ir.op import OPS, OpDef
 from rlx.ir.reference import reference as references
 from rlx.passes.autodiff import registry as derivatives
+from rlx.passes.autodiff.complex_cotangents import from_rules, to_rules
 from rlx.passes.vmap.registry import BatchRule, batch
 from rlx.public_names import names_of as _names_of
 
@@ -76,14 +79,29 @@ def define_op(
     definition = declare_op(name, "custom", _counted(infer), signature_of=infer, doc=doc)
     references.exact(definition)(reference)
     register_kernel(name)(kernel or _calling(definition, c_source or ""))
-    for registry, rule in ((derivatives.vjp, vjp), (derivatives.jvp, jvp)):
-        if rule is not None:
-            registry.register(definition, rule)
+    if vjp is not None:
+        derivatives.vjp.register(definition, _by_jaxs_convention(vjp))
+    if jvp is not None:
+        derivatives.jvp.register(definition, jvp)
     if zero_derivative is not None:
         derivatives.zero(definition, because=zero_derivative)
     if vmap is not None:
         batch.register(definition, vmap)
     return definition
+
+
+def _by_jaxs_convention(rule: Rule) -> Rule:
+    """Return a pullback for the registry, of one whose complex cotangents are as JAX's."""
+
+    @functools.wraps(rule)
+    def pulled(at: derivatives.Pullback, *operands: Any, **attributes: Any) -> Any:
+        given = tuple(None if ct is None else from_rules(ct) for ct in at.cotangents)
+        found = rule(replace(at, cotangents=given), *operands, **attributes)
+        if isinstance(found, (list, tuple)):
+            return [None if ct is None else to_rules(ct) for ct in found]
+        return to_rules(found) if isinstance(found, Value) else found
+
+    return pulled
 
 
 def _counted(infer: Rule) -> Rule:

@@ -42,16 +42,13 @@ from rlx.jax.configuration import enable_x64 as enable_x64
 from rlx.jax.configuration import log_compiles as log_compiles
 from rlx.jax.configuration import numpy_rank_promotion as numpy_rank_promotion
 from rlx.jax.configuration import transfer_guard as transfer_guard
-from rlx.jax.derivatives import custom_vjp as custom_vjp
 from rlx.jax.derivatives import grad as grad
 from rlx.jax.derivatives import hessian as hessian
 from rlx.jax.derivatives import jacfwd as jacfwd
 from rlx.jax.derivatives import jacobian as jacobian
 from rlx.jax.derivatives import jacrev as jacrev
-from rlx.jax.derivatives import linear_transpose as linear_transpose
 from rlx.jax.derivatives import linearize as linearize
 from rlx.jax.derivatives import value_and_grad as value_and_grad
-from rlx.jax.derivatives import vjp as vjp
 from rlx.jax.derivatives import vmap as vmap
 from rlx.jax.devices import Device as Device
 from rlx.jax.devices import block_until_ready as block_until_ready
@@ -87,6 +84,9 @@ from rlx.jax.sharding import reshard as reshard
 from rlx.jax.sharding import set_mesh as set_mesh
 from rlx.jax.sharding import shard_map as shard_map
 from rlx.public_names import names_of as _names_of
+from rlx.transforms.custom_vjp import custom_vjp as custom_vjp
+from rlx.transforms.differentiate import vjp as vjp
+from rlx.transforms.linear import linear_transpose as linear_transpose
 
 # Last, as its modules use those above
 from rlx.jax import experimental as experimental  # isort: skip

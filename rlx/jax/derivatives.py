@@ -1,8 +1,4 @@
-"""JAX's derivatives: those of rlx, with JAX's convention of complex numbers and its keywords.
-
-Of a real function of `z = x + iy`, JAX's gradient is `df/dx - i df/dy`; rlx's is by the conjugate,
-`(df/dx + i df/dy) / 2`. Pullbacks differ likewise. Real numbers have one gradient.
-"""
+"""JAX's derivatives: those of rlx, with JAX's keywords and its checks of complex numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +11,7 @@ import rlx.numpy as rnp
 from rlx.errors import DTypeError, UnsupportedError
 from rlx.ir.graph import calling_source
 from rlx.tracing.trace import element_type
-from rlx.transforms.custom_vjp import CustomVjp
-from rlx.tree_util import tree_leaves, tree_map
+from rlx.tree_util import tree_leaves
 
 Function = Callable[..., Any]
 
@@ -25,7 +20,7 @@ def grad(
     fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     holomorphic: bool = False, allow_int: bool = False, reduce_axes: Sequence[Any] = (),
 ) -> Function:  # fmt: skip
-    """`rlx.grad` by JAX's convention; the complex derivative of `fun` if it is `holomorphic`."""
+    """`rlx.grad`; the complex derivative of `fun` if it is `holomorphic`."""
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -39,7 +34,7 @@ def value_and_grad(
     fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     holomorphic: bool = False, allow_int: bool = False, reduce_axes: Sequence[Any] = (),
 ) -> Function:  # fmt: skip
-    """`rlx.value_and_grad` by JAX's convention; `holomorphic` is for a complex result."""
+    """`rlx.value_and_grad`; `holomorphic` is for a complex result."""
     del reduce_axes
     if allow_int:
         raise UnsupportedError(
@@ -49,20 +44,14 @@ def value_and_grad(
         )
     if holomorphic:
         return _holomorphic(fun, argnums, has_aux)
-    both = rlx.value_and_grad(fun, argnums, has_aux)
-
-    def transformed(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
-        return value, tree_map(_from_conjugate, gradient)
-
-    return transformed
+    return rlx.value_and_grad(fun, argnums, has_aux)
 
 
 def jacrev(
     fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     holomorphic: bool = False, allow_int: bool = False,
 ) -> Function:  # fmt: skip
-    """`rlx.jacrev` by JAX's convention: of real results, or of a `holomorphic` function."""
+    """`rlx.jacrev`: of real results, or of a `holomorphic` function."""
     del allow_int
     checked = _checked_results(fun, "jacrev", has_aux=has_aux, holomorphic=holomorphic)
     rows = rlx.jacrev(checked, argnums, has_aux=has_aux)
@@ -70,11 +59,7 @@ def jacrev(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         if holomorphic:
             _require_complex("jacrev", "argument", _chosen(args, argnums))
-        found = rows(*args, **kwargs)
-        change = _conjugate if holomorphic else _from_conjugate
-        if has_aux:
-            return tree_map(change, found[0]), found[1]
-        return tree_map(change, found)
+        return rows(*args, **kwargs)
 
     return transformed
 
@@ -107,29 +92,6 @@ def hessian(
     """The matrix of second derivatives of a real function, or of a `holomorphic` one."""
     first = jacrev(fun, argnums, has_aux, holomorphic)
     return jacfwd(first, argnums, has_aux, holomorphic)
-
-
-class CustomVjpByJax(CustomVjp):
-    """A function whose pullback takes and gives cotangents by JAX's convention."""
-
-    def defvjp(
-        self,
-        fwd: Function,
-        bwd: Function,
-        symbolic_zeros: bool = False,
-        optimize_remat: bool = False,
-    ) -> None:
-        @functools.wraps(bwd)
-        def backward(*args: Any) -> Any:
-            *saved, cotangent = args
-            return tree_map(_to_conjugate, bwd(*saved, tree_map(_from_conjugate, cotangent)))
-
-        super().defvjp(fwd, backward, symbolic_zeros, optimize_remat)
-
-
-def custom_vjp(fun: Function, nondiff_argnums: Sequence[int] = ()) -> CustomVjp:
-    """`rlx.custom_vjp`, whose rule is by JAX's convention for complex numbers."""
-    return CustomVjpByJax(fun, nondiff_argnums)
 
 
 def _chosen(args: tuple[Any, ...], argnums: int | Sequence[int]) -> list[Any]:
@@ -188,29 +150,9 @@ def _holomorphic(fun: Function, argnums: int | Sequence[int], has_aux: bool) -> 
     def transformed(*args: Any, **kwargs: Any) -> Any:
         _require_complex("grad", "argument", _chosen(args, argnums))
         (_, found), gradient = both(*args, **kwargs)
-        return found, tree_map(_from_conjugate, gradient)
+        return found, gradient
 
     return transformed
-
-
-def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """`rlx.vjp`, whose pullback takes and gives cotangents by JAX's convention."""
-    value, back, *aux = rlx.vjp(fun, *primals, has_aux=has_aux)
-
-    def pullback(cotangent: Any) -> Any:
-        return tree_map(_from_conjugate, back(tree_map(_to_conjugate, cotangent)))
-
-    return value, pullback, *aux
-
-
-def linear_transpose(fun: Function, *primals: Any) -> Function:
-    """`rlx.linear_transpose`, of complex numbers without conjugates: `A.T`, not `A.conj().T`."""
-    back = rlx.linear_transpose(fun, *primals)
-
-    def transposed(cotangent: Any) -> Any:
-        return tree_map(_conjugate, back(tree_map(_conjugate, cotangent)))
-
-    return transposed
 
 
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
@@ -228,16 +170,3 @@ def vmap(
     """`rlx.vmap`; `spmd_axis_name` is about devices, of which there is one."""
     del spmd_axis_name
     return rlx.vmap(fun, in_axes, out_axes, axis_name, axis_size)
-
-
-def _from_conjugate(x: Any) -> Any:
-    """Return a gradient by JAX's convention, from that by the conjugate."""
-    return rnp.multiply(rnp.conj(x), 2) if element_type(x).dtype.is_complex else x
-
-
-def _to_conjugate(x: Any) -> Any:
-    return rnp.multiply(rnp.conj(x), 0.5) if element_type(x).dtype.is_complex else x
-
-
-def _conjugate(x: Any) -> Any:
-    return rnp.conj(x) if element_type(x).dtype.is_complex else x

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import rlx
-from rlx.jax.derivatives import custom_vjp
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 from rlx.transforms.closure_convert import closure_convert as closure_convert
+from rlx.transforms.custom_vjp import custom_vjp
 
 _OF_DEVICES = frozenset({"device", "backend", "inline", "keep_unused", "abstracted_axes",
                          "in_shardings", "out_shardings", "donate_argnames",

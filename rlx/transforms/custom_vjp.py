@@ -15,12 +15,13 @@ from typing import Any
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.autodiff.complex_cotangents import from_rules, to_rules
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen
 from rlx.tracing.axes import rank_axes
 from rlx.tracing.bodies import body_of, line_of, merged
 from rlx.tracing.pytree import TreeDef, flatten_like, tree_unflatten
-from rlx.tracing.trace import TracedArray, innermost, source_names
+from rlx.tracing.trace import TracedArray, as_value, innermost, source_names
 from rlx.tracing.traced_function import Specification, TracedFunction, trace, varying_outputs
 from rlx.tracing.tracer import Tracer
 from rlx.transforms import rank_cotangents
@@ -51,7 +52,8 @@ class CustomVjp(CustomFunction):
 
         `fwd` takes what the function takes and returns its result and residuals; `bwd` takes
         the non-differentiable arguments, the residuals and a cotangent of the result, and
-        returns a tuple with a cotangent, or `None` for zero, per differentiable argument.
+        returns a tuple with a cotangent, or `None` for zero, per differentiable argument. Those of
+        complex numbers are by JAX's convention: of a linear function `A`, `A.T` times the result's.
         """
         refuse_symbolic_zeros(self.__name__, symbolic_zeros)
         self._rule = functools.partial(_state_vjp, fwd, bwd)
@@ -110,9 +112,11 @@ def traced_pullback(
 
     def call(arrays: list[Tracer]) -> list[Any]:
         residuals = tree_unflatten(residuals_tree, arrays[:split])
-        cotangent = tree_unflatten(tree, rank_cotangents.taken(arrays[split:], varying[:count]))
+        given = [wrap(from_rules(as_value(ct))) for ct in arrays[split:]]
+        cotangent = tree_unflatten(tree, rank_cotangents.taken(given, varying[:count]))
         found = _cotangents(bwd, chosen, bwd(*fixed, residuals, cotangent))
-        return rank_cotangents.returned(found, [given.varying for given in chosen.inputs])
+        moved = [wrap(to_rules(as_value(ct))) for ct in found]
+        return rank_cotangents.returned(moved, [given.varying for given in chosen.inputs])
 
     return trace(call, source_names(bwd, "bwd"), inputs)
 

@@ -19,6 +19,7 @@ from rlx.passes.autodiff import (
     vjp_in_graph,
 )
 from rlx.passes.autodiff.algebra import full, zeros
+from rlx.passes.autodiff.complex_cotangents import from_rules, to_rules
 from rlx.passes.autodiff.singular import remove_singularities
 from rlx.passes.communication.varying import Axes
 from rlx.passes.effects import without_effects
@@ -38,8 +39,9 @@ def value_and_grad(
 ) -> Function:
     """Return a function that gives the value of `fun`, a scalar, and its gradient.
 
-    The gradient is by the arguments `argnums` and has their structure. With `has_aux`, `fun`
-    returns `(value, aux)` and the result is `((value, aux), gradient)`.
+    The gradient is by the arguments `argnums` and has their structure; by a complex `x + iy` it is
+    `df/dx - i df/dy`, as in JAX. With `has_aux`, `fun` returns `(value, aux)` and the result is
+    `((value, aux), gradient)`.
     """
 
     @functools.wraps(fun)
@@ -208,10 +210,11 @@ def _pulled(
 ) -> list[Value]:
     """Append the pullback to the arguments; zeros where nothing arrives."""
     wanted = [value for value in program.inputs if value.dtype.is_differentiable]
-    found = dict(zip(wanted, vjp_in_graph(program.graph, outputs, wanted, seeds), strict=True))
+    pulled = vjp_in_graph(program.graph, outputs, wanted, [to_rules(seed) for seed in seeds])
+    found = dict(zip(wanted, pulled, strict=True))
     gradients = [found.get(value) for value in program.inputs]
     return [
-        zeros(program.graph, value.type) if gradient is None else gradient
+        zeros(program.graph, value.type) if gradient is None else from_rules(gradient)
         for value, gradient in zip(program.inputs, gradients, strict=True)
     ]
 

@@ -151,7 +151,7 @@ class _System:
         if side == 0 or self._symmetric:
             return self._equation.apply(captured, x)
         pull = vjp(lambda v: self._equation.apply(captured, v), x)[1]
-        return _conjugate(pull(_conjugate(x))[0])
+        return pull(x)[0]
 
     def _found(self, side: int, captured: Sequence[Any], right: Any) -> tuple[Any, Any]:
         return self._solvers[side](lambda x: self._apply(side, captured, x), right)
@@ -169,16 +169,11 @@ class _System:
     def _pulled(self, side: int, primals: Any, result: Any, cotangent: Any) -> Any:
         captured, _ = primals
         x = result[0]
-        pulled = _conjugate(self._solved(1 - side, captured, _conjugate(cotangent[0]))[0])
+        pulled = self._solved(1 - side, captured, cotangent[0])[0]
         if not captured:
             return None, pulled
         pull = vjp(lambda c: self._apply(side, c, x), captured)[1]
         return pull(tree_map(rnp.negative, pulled))[0], pulled
-
-
-def _conjugate(tree: Any) -> Any:
-    """Return conjugates: cotangents are by the conjugate, and their map the adjoint."""
-    return tree_map(rnp.conj, tree)
 
 
 def custom_root(

@@ -10,6 +10,7 @@ import pytest
 import rlx
 import rlx.jax as ours
 import rlx.numpy as rnp
+from rlx.ir.reference import evaluate
 
 Z = np.array([1 + 2j, -0.3 + 0.7j])
 X = np.array([0.4, -1.2])
@@ -20,11 +21,31 @@ def loss(home: Any, z: Any, x: Any) -> Any:
     return n.sum(n.abs(n.sin(z) * x) ** 2) + n.sum(n.real(z) * x)
 
 
-def test_a_gradient_is_twice_the_conjugate_of_rlxs() -> None:
-    found = ours.grad(lambda z: rnp.sum(rnp.real(z * (3 + 4j))))(Z)
+@pytest.mark.parametrize("home", [ours, rlx])
+def test_a_gradient_is_by_parts_of_which_the_imaginary_one_is_negative(home: Any) -> None:
+    found = home.grad(lambda z: rnp.sum(rnp.real(z * (3 + 4j))))(Z)
     np.testing.assert_allclose(found, [3 + 4j] * 2)  # df/dx - i df/dy
-    own = rlx.grad(lambda z: rnp.sum(rnp.real(z * (3 + 4j))))(Z)
-    np.testing.assert_allclose(found, 2 * np.conj(own))
+    assert home.grad(lambda z: rnp.abs(z) ** 2)(1 + 2j) == 2 - 4j
+    value, pull = home.vjp(lambda z: z * (3 + 4j), 1 + 2j)
+    assert (value, pull(1j)[0]) == (-5 + 10j, 1j * (3 + 4j))
+    assert home.linear_transpose(lambda z: z * (3 + 4j), 1j)(2.0 + 0j)[0] == 6 + 8j
+
+
+def test_gradients_of_graphs_are_by_the_same_convention() -> None:
+    graph = rlx.Graph("loss")
+    z = graph.input("z", (2,), "c128")
+    graph.set_outputs([graph.reduce_sum(graph.complex_norm_sq(z), axes=(0,))])
+    feeds: dict[str, Any] = {"z": Z, "d_output": np.float64(1)}
+    found = evaluate(rlx.passes.grad(graph, wrt=[z]), feeds)
+    np.testing.assert_allclose(found[-1], 2 * np.conj(Z))
+
+
+def test_a_stated_pullback_is_by_the_same_convention() -> None:
+    scaled = rlx.custom_vjp(lambda z: z * 1j)
+    scaled.defvjp(lambda z: (z * 1j, None), lambda _, ct: (ct * 1j,))
+    for function in (scaled, lambda z: z * 1j):
+        found = rlx.grad(lambda z, f=function: rnp.real(f(z) ** 2))(1 + 2j)
+        np.testing.assert_allclose(found, -2 * (1 + 2j))
 
 
 def test_the_derivative_of_a_holomorphic_function() -> None:

@@ -112,13 +112,13 @@ def test_the_slopes_of_activations_are_those_stated() -> None:
 
 @pytest.mark.parametrize("name", ["negative", "exp", "log", "sqrt"])
 def test_complex_activations_have_derivatives(name: str) -> None:
-    """The gradient of sum |f(z)|^2 is f conj(f'), by the conjugate."""
+    """The gradient of sum |f(z)|^2 is 2 conj(f) f'."""
     z = c64(1 + 0.5j, 0.5 - 1j, -2 + 0.1j)
     f: Any = getattr(rnp, name)
     found = rlx.jit(rlx.grad(lambda z: rnp.sum(rnp.abs(f(z)) ** 2)))(z)
     y = getattr(np, name)(z)
     slope = {"negative": -1 + 0 * z, "exp": y, "log": 1 / z, "sqrt": 0.5 / y}[name]
-    np.testing.assert_allclose(found, y * np.conj(slope), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, 2 * np.conj(y) * slope, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "int64", "complex64", "float64"])
@@ -318,7 +318,7 @@ def test_norm_square_and_its_gradient() -> None:
     (squares,) = run(ops.complex_norm_sq, c64(3 + 4j, 1, 0))
     np.testing.assert_array_equal(squares, [25, 1, 0])
     found = rlx.jit(rlx.grad(lambda z: rnp.sum(g * (rnp.real(z) ** 2 + rnp.imag(z) ** 2))))(z)
-    np.testing.assert_allclose(found, c64(1 + 0.5j, 2 - 6j), atol=1e-6)
+    np.testing.assert_allclose(found, c64(2 - 1j, 4 + 12j), atol=1e-6)
 
 
 def test_wirtinger_quotients_sums_and_conjugates() -> None:
@@ -328,10 +328,11 @@ def test_wirtinger_quotients_sums_and_conjugates() -> None:
         return rlx.jit(rlx.grad(lambda a, b: rnp.sum(rnp.abs(f(a, b)) ** 2), argnums=(0, 1)))(a, b)
 
     da, db = slopes(lambda a, b: a / b)
-    np.testing.assert_allclose(da, a / np.abs(b) ** 2, atol=1e-4)
-    np.testing.assert_allclose(db, -b * np.abs(a) ** 2 / np.abs(b) ** 4, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(da, 2 * a.conj() / np.abs(b) ** 2, atol=1e-4)
+    expected = -2 * b.conj() * np.abs(a) ** 2 / np.abs(b) ** 4
+    np.testing.assert_allclose(db, expected, rtol=1e-5, atol=1e-4)
     for slope in slopes(lambda a, b: a + b):
-        np.testing.assert_allclose(slope, a + b, atol=1e-5)
+        np.testing.assert_allclose(slope, 2 * (a + b).conj(), atol=1e-5)
     np.testing.assert_array_equal(rlx.jit(lambda a: rnp.conj(rnp.conj(a)))(a), a)
 
 

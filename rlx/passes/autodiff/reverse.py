@@ -15,6 +15,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.autodiff.complex_cotangents import from_rules, to_rules
 from rlx.passes.autodiff.derived import derivative_type
 from rlx.passes.autodiff.errors import (
     MissingGradientError,
@@ -68,8 +69,8 @@ def differentiate(
     seed_type = derivative_type(loss.type) or loss.type
     seed = copy.input(fresh_name(copy, "d_output"), seed_type.shape, seed_type.dtype)
     reached = [target for target in targets if target in value_map]
-    pulled = vjp_in_graph(copy, [loss], [value_map[target] for target in reached], [seed])
-    found = dict(zip(reached, pulled, strict=True))
+    pulled = vjp_in_graph(copy, [loss], [value_map[target] for target in reached], [to_rules(seed)])
+    found = {t: None if g is None else from_rules(g) for t, g in zip(reached, pulled, strict=True)}
     if missing == STRICT:
         _require_all(target for target in targets if found.get(target) is None)
     gradients = [_or_zero(copy, found.get(target), target) for target in targets]

@@ -74,8 +74,9 @@ def convolution_backward(
         )
 
     by_image, by_taps, by_bias = wanted
-    dx = rlx.vjp(lambda x: apply(x, w), x)[1](g)[0] if by_image else None
-    dw = rlx.vjp(lambda w: apply(x, w), w)[1](g)[0] if by_taps else None
+    pulled = rnp.conj(g)  # PyTorch's gradients of complex numbers are the conjugates of JAX's
+    dx = rnp.conj(rlx.vjp(lambda x: apply(x, w), x)[1](pulled)[0]) if by_image else None
+    dw = rnp.conj(rlx.vjp(lambda w: apply(x, w), w)[1](pulled)[0]) if by_taps else None
     axis = 1 if g.ndim == w.ndim else 0
     db = rnp.sum(g, tuple(i for i in range(g.ndim) if i != axis)) if by_bias else None
     return dx, dw, db

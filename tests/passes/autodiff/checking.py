@@ -95,12 +95,8 @@ def tangents(graph: Graph, feeds: Feeds, moving: Feeds) -> list[Array]:
 
 
 def pairing(left: Sequence[Array], right: Sequence[Array]) -> float:
-    """Return `sum g*t` over real arrays and `sum 2*Re(conj(g)*t)` over complex ones."""
-    total = 0.0
-    for g, t in zip(left, right, strict=True):
-        scale = 2.0 if g.dtype.kind == "c" else 1.0
-        total += scale * float(np.sum((np.conj(g) * t).real))
-    return total
+    """Return `sum Re(g*t)` over all arrays."""
+    return sum(float(np.sum((g * t).real)) for g, t in zip(left, right, strict=True))
 
 
 def weighted_sum(case: Case, seed: int) -> Graph:
