@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 
 from rlx.codegen.loops.nodes import Const, Kernel
 from rlx.dataclass import dataclass
-from rlx.ir.graph import Graph, Node
+from rlx.ir.graph import Node
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import Attrs
 from rlx.ir.shape import Extent, Symbol, symbols_of, upper
+from rlx.ir.symbols import attribute_symbols
 from rlx.ir.types import TensorType
 
 
@@ -113,15 +114,10 @@ class Thunk:
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols of its types, sorted by name: i64 arguments of its kernel.
-
-        Those inside a body count: a sum over `expand(x, shape=(n,))` has `n` nowhere else.
-        """
-        shapes = [type.shape for type in (*self.operand_types, *self.result_types)]
-        for body in self.attrs.as_dict().values():
-            if isinstance(body, Graph):
-                shapes.extend(result.shape for node in body.nodes for result in node.results)
-        return tuple(sorted({symbol for shape in shapes for symbol in symbols_of(shape)}))
+        """The symbols of its types and attributes, sorted by name: i64 arguments of its kernel."""
+        types = (*self.operand_types, *self.result_types)
+        own = (symbols_of(type.shape) for type in types)
+        return tuple(sorted(attribute_symbols(self.attrs).union(*own)))
 
     @property
     def kernel_key(self) -> tuple[Any, ...]:

@@ -2088,6 +2088,10 @@ class Builders(Generic[Value]):
         """Broadcast to `shape`: new leading axes and extents of 1 repeat; -1 keeps an extent."""
         return self._one(OPS["expand"], (x,), shape=shape)
 
+    def extent(self, *, value: int | Dim) -> Value:
+        """Make an i64 scalar of the value of an extent, which may be symbolic."""
+        return self._one(OPS["extent"], (), value=value)
+
     def iota(self, *, type: TensorType, axis: int = 0) -> Value:
         """Fill a tensor of `type` with each element's index along `axis`."""
         return self._one(OPS["iota"], (), type=type, axis=axis)

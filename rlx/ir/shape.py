@@ -8,8 +8,9 @@ value. Equal extents are equal values as far as `floor_divide` brings quotients 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import NoReturn, TypeAlias
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeAlias
 
 from rlx.dataclass import dataclass
 from rlx.errors import ShapeError, UnsupportedError
@@ -117,10 +118,17 @@ class Dim:
                 )
         return int(ends(self)[1])
 
-    def __add__(self, other: Extent) -> Extent:
+    # Of extents, sums, differences, products and quotients by a number are extents. What else is
+    # computed with an extent takes it as a number of the program that is being traced.
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, (int, Dim)):
+            return _with_numbers(operator.add, self, other)
         return _normalize([*self.terms, *_terms(other)])
 
-    def __mul__(self, other: Extent) -> Extent:
+    def __mul__(self, other: Any) -> Any:
+        if not isinstance(other, (int, Dim)):
+            return _with_numbers(operator.mul, self, other)
         count = len(self.terms) * len(_terms(other))
         if count > _MOST_TERMS:
             raise ShapeError(
@@ -133,21 +141,62 @@ class Dim:
             for right, b in _terms(other)
         )
 
-    def __sub__(self, other: Extent) -> Extent:
+    def __sub__(self, other: Any) -> Any:
+        if not isinstance(other, (int, Dim)):
+            return _with_numbers(operator.sub, self, other)
         return self + (-1 * other)
 
-    def __floordiv__(self, other: Extent) -> Extent:
+    def __floordiv__(self, other: Any) -> Any:
         """Divide and round down; by another extent, only exactly."""
-        return floor_divide(self, other) if isinstance(other, int) else divide(self, other)
+        if isinstance(other, int):
+            return floor_divide(self, other)
+        if isinstance(other, Dim):
+            return divide(self, other)
+        return _with_numbers(operator.floordiv, self, other)
+
+    def __mod__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            return self - other * floor_divide(self, other)
+        return _with_numbers(operator.mod, self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        if isinstance(other, int) and other >= 0:
+            return product([self] * other)
+        return _with_numbers(operator.pow, self, other)
 
     __radd__ = __add__
     __rmul__ = __mul__
+    __array_ufunc__ = None  # NumPy leaves operators of its arrays and an extent to the extent
 
-    def __rsub__(self, other: int) -> Extent:
+    def __rsub__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return _with_numbers(operator.sub, other, self)
         return (-1 * self) + other
 
-    def __neg__(self) -> Extent:
+    def __neg__(self) -> Any:
         return -1 * self
+
+    def __truediv__(self, other: Any) -> Any:
+        return _with_numbers(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _with_numbers(operator.truediv, other, self)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _with_numbers(operator.floordiv, other, self)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _with_numbers(operator.mod, other, self)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _with_numbers(operator.pow, other, self)
+
+    def __float__(self) -> NoReturn:
+        raise ShapeError(
+            f"extent {self} is symbolic; float() needs its number",
+            remedy="use the function of rlx.numpy, which takes an extent as a traced integer: "
+            "rlx.numpy.sqrt(x.shape[0])",
+        )
 
     def __le__(self, other: Extent) -> bool:
         """True or false where the bounds of the symbols decide it; else an error, as for `<`."""
@@ -164,21 +213,13 @@ class Dim:
         )
 
     def __lt__(self, other: Extent) -> bool:
-        return self + 1 <= other if isinstance(other, (int, Dim)) else NotImplemented
+        return bool(self + 1 <= other) if isinstance(other, (int, Dim)) else NotImplemented
 
     def __ge__(self, other: Extent) -> bool:
         return not self < other if isinstance(other, (int, Dim)) else NotImplemented
 
     def __gt__(self, other: Extent) -> bool:
         return not self <= other if isinstance(other, (int, Dim)) else NotImplemented
-
-    def _needs_number(self, _: object) -> NoReturn:
-        raise ShapeError(
-            f"extent {self} is symbolic; this function needs a number",
-            remedy="trace it for a fixed size, or use a function that takes any extent",
-        )
-
-    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __rfloordiv__ = _needs_number
 
     def __str__(self) -> str:
         text = "+".join(_term_text(monomial, coefficient) for monomial, coefficient in self.terms)
@@ -187,6 +228,35 @@ class Dim:
 
 Extent: TypeAlias = int | Dim
 Shape: TypeAlias = tuple[Extent, ...]
+
+_as_number: list[Callable[[Dim], Any]] = []
+"""How an extent becomes a number of the program that is being traced: `rlx.numpy` sets it."""
+
+
+def set_number_of_extents(as_number: Callable[[Dim], Any]) -> None:
+    """Set how an operand that is an extent becomes a number where the other is none."""
+    _as_number[:] = [as_number]
+
+
+def needs_a_trace(extent: Dim) -> ShapeError:
+    """Return the error for an extent that is to be a number where no function is traced."""
+    return ShapeError(
+        f"extent {extent} is symbolic; it has a number only while a function is traced",
+        remedy="compute with it inside of the function that rlx.jit(f).graph(...) traces",
+    )
+
+
+def _with_numbers(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Return an operation of an extent and what is no extent: a float, a traced array."""
+
+    def number(operand: Any) -> Any:
+        if not isinstance(operand, Dim):
+            return operand
+        for as_number in _as_number:
+            return as_number(operand)
+        raise needs_a_trace(operand)
+
+    return operation(number(left), number(right))
 
 
 def divide(dividend: Extent, divisor: Extent) -> Extent:
@@ -202,30 +272,31 @@ def divide(dividend: Extent, divisor: Extent) -> Extent:
         return 1
     if dividend == 0:
         return 0
-    terms = _terms(divisor)
-    if len(terms) != 1:
-        raise ShapeError(
-            f"extent {dividend} is not divisible by {divisor}",
-            remedy="choose an extent that is a multiple of the divisor",
-        )
-    (monomial, coefficient) = terms[0]
-    quotient = []
-    for own, factor in _terms(dividend):
-        rest = list(own)
-        for symbol in monomial:
-            if symbol not in rest:
-                raise ShapeError(
-                    f"extent {dividend} is not divisible by {divisor}",
-                    remedy="choose an extent that is a multiple of the divisor",
-                )
-            rest.remove(symbol)
-        if factor % coefficient:
+    rest = dividend
+    quotient: list[tuple[Monomial, int]] = []
+    (leading, coefficient), *_ = _terms(divisor)
+    while rest != 0:
+        # Long division of polynomials: terms are in an order that products keep.
+        (own, factor), *_ = _terms(rest)
+        missing = _without(own, leading)
+        if missing is None or coefficient == 0 or factor % coefficient:
             raise ShapeError(
                 f"extent {dividend} is not divisible by {divisor}",
                 remedy="choose an extent that is a multiple of the divisor",
             )
-        quotient.append((tuple(rest), factor // coefficient))
+        quotient.append((missing, factor // coefficient))
+        rest = rest - _normalize(quotient[-1:]) * divisor
     return _normalize(quotient)
+
+
+def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
+    """Return a product without some of its factors, or None where it lacks one of them."""
+    rest = list(monomial)
+    for factor in factors:
+        if factor not in rest:
+            return None
+        rest.remove(factor)
+    return tuple(rest)
 
 
 def floor_divide(extent: Extent, divisor: int) -> Extent:

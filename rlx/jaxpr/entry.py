@@ -26,9 +26,10 @@ import rlx.jaxpr.linear_algebra
 import rlx.jaxpr.products
 import rlx.jaxpr.random_numbers
 import rlx.jaxpr.shapes  # noqa: F401  registers rules
-from rlx.errors import InputError
+from rlx.errors import InputError, ShapeError
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, calling_source
+from rlx.ir.shape import Extent
 from rlx.jaxpr.custom_rules import final
 from rlx.jaxpr.internals import (
     ClosedJaxpr,
@@ -191,7 +192,7 @@ class JaxFunction:
 
     def program(self, call: _Call) -> TracedCall:
         """Return the jaxpr of a call, which is traced once for each kind."""
-        axes = axis_sizes()
+        axes = {name: _number(name, size) for name, size in axis_sizes().items()}
         key = (call.structure, call.fixed, call.types(), tuple(axes.items()), _settings())
         with self._lock:
             program = self._programs.get(key)
@@ -212,6 +213,15 @@ class JaxFunction:
         with named_axes(axes):
             traced = jax.make_jaxpr(flat)(*(_abstract(x, symbols) for x in call.arrays))
         return TracedCall(without_dead_code(without_references(traced)), results[0], symbols)
+
+
+def _number(axis: str, size: Extent) -> int:
+    if isinstance(size, int):
+        return size
+    raise ShapeError(
+        f"axis {axis!r} has the symbolic extent {size}; JAX traces with numbers of members",
+        remedy="map over an axis of a fixed extent",
+    )
 
 
 def _forget_oldest(kept: OrderedDict[Any, Any]) -> None:

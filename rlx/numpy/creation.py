@@ -11,7 +11,7 @@ from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
 from rlx.ir.from_python import array_from, converted
-from rlx.ir.shape import Extent, Shape
+from rlx.ir.shape import Dim, Extent, Shape, is_at_most
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, require_listable, shape_from
@@ -206,6 +206,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
             "arange: the step is 0; it must move",
             remedy="give a positive or a negative step",
         )
+    if any(isinstance(bound, Dim) for bound in bounds):
+        return _symbolic_arange(bounds[0], bounds[1], step, dtype_of(dtype, DType.I64))
     require_listable(math.ceil((bounds[1] - bounds[0]) / step), "arange")
     found = np.arange(bounds[0], bounds[1], step)
     if dtype is not None:
@@ -214,6 +216,24 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
         for end in found[:: max(len(found) - 1, 1)].tolist():
             concrete(end)  # refuses what 32 bits do not hold
     return as_tracer(found)
+
+
+def _symbolic_arange(start: Any, stop: Any, step: Any, dtype: DType) -> Any:
+    """Return `start`, `start + step`, ... before `stop`, of which one at least is symbolic."""
+    if not all(isinstance(each, (int, Dim)) for each in (start, stop)) or not isinstance(step, int):
+        raise ShapeError(
+            f"arange from {start} to {stop} by {step}: with a symbolic extent all must be integers",
+            remedy="scale rlx.numpy.arange(n): start + step * rlx.numpy.arange(n)",
+        )
+    distance = stop - start if step > 0 else start - stop
+    count = distance if abs(step) == 1 else (distance + (abs(step) - 1)) // abs(step)
+    if not is_at_most(0, count):
+        raise ShapeError(
+            f"arange from {start} to {stop} by {step} has {count} elements, which may be negative",
+            remedy="bound the extent from below, rlx.Dim(..., min=, max=)",
+        )
+    found = _iota(count, DType.I64)
+    return convert(elementwise.add(start, elementwise.multiply(found, step)), dtype)
 
 
 def _iota(count: Extent, dtype: DType) -> Any:
@@ -233,15 +253,20 @@ def linspace(
     axis: int = 0,
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`; with `retstep` also their distance."""
-    num = count_from(num, "num")
-    require_listable(num, "linspace")
-    intervals = num - 1 if endpoint else num
     start, stop = (elementwise.multiply(each, 1.0) for each in (start, stop))
-    counts = np.arange(num).reshape(num, *(1,) * max(start.ndim, stop.ndim))
+    counts: Any
+    if isinstance(num, Dim):
+        counts = _iota(num, DType.I64)
+    else:
+        num = count_from(num, "num")
+        require_listable(num, "linspace")
+        counts = np.arange(num)
+    counts = counts.reshape(num, *(1,) * max(start.ndim, stop.ndim))
+    intervals = num - 1 if endpoint else num
     if dtype is not None and as_array_dtype(dtype).is_int:
         result = elementwise.floor(_stepped(start, stop, counts, intervals))
     else:
-        weights = counts / max(intervals, 1)
+        weights = counts / _at_least_one(intervals)
         result = elementwise.add(
             elementwise.multiply(start, 1 - weights), elementwise.multiply(stop, weights)
         )
@@ -250,16 +275,30 @@ def linspace(
     result = result if dtype is None else elementwise.astype(result, dtype)
     if not retstep:
         return result
-    step = elementwise.divide(elementwise.subtract(stop, start), intervals or np.nan)
+    step = elementwise.divide(elementwise.subtract(stop, start), _or_nan(intervals))
     is_whole = as_array_dtype(result.dtype).is_int  # of which a step may be a part
     return result, elementwise.astype(step, floats if is_whole else result.dtype)
 
 
 def _stepped(start: Any, stop: Any, counts: Any, intervals: int) -> Any:
     """Return whole multiples of a step from `start` on: whole numbers where the step is one."""
-    step = elementwise.divide(elementwise.subtract(stop, start), max(intervals, 1))
+    step = elementwise.divide(elementwise.subtract(stop, start), _at_least_one(intervals))
     found = elementwise.add(start, elementwise.multiply(counts, step))
-    return elementwise.where(counts == intervals, stop, found) if intervals else found
+    if isinstance(intervals, int) and not intervals:
+        return found
+    is_last = elementwise.logical_and(elementwise.equal(counts, intervals), counts)
+    return elementwise.where(is_last, stop, found)
+
+
+def _at_least_one(count: Extent) -> Any:
+    return elementwise.maximum(count, 1) if isinstance(count, Dim) else max(count, 1)
+
+
+def _or_nan(count: Extent) -> Any:
+    """Return a number of steps, NaN for none."""
+    if isinstance(count, Dim):
+        return elementwise.where(elementwise.equal(count, 0), np.nan, count)
+    return count or np.nan
 
 
 @function
@@ -331,23 +370,28 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Any:
 @placed
 @function
 @only(order=(None, "C", "K", "A"))
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, order: str = "C") -> Any:
+def eye(N: Extent, M: Extent | None = None, k: int = 0, dtype: Any = None, order: str = "C") -> Any:
     """Ones on diagonal number `k`, zeros elsewhere."""
+    target = dtype_of(dtype, DType.F64)
+    if isinstance(N, Dim) or isinstance(M, Dim):
+        shape = (N, N if M is None else M)
+        return convert(elementwise.equal(*_positions(shape, k)), target)
     rows, columns = _rows_and_columns(N, M)
-    found = np.eye(rows, columns, k, dtype=dtype_of(dtype, DType.F64).numpy)
-    return as_tracer(found)
+    return as_tracer(np.eye(rows, columns, k, dtype=target.numpy))
 
 
 @function
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: Extent, dtype: Any = None) -> Any:
     return eye(n, dtype=dtype)
 
 
 @function
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: Extent, M: Extent | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on and below diagonal number `k`."""
-    found = np.tri(*_rows_and_columns(N, M), k)
-    return convert(found, dtype_of(dtype, DType.F64))
+    target = dtype_of(dtype, DType.F64)
+    if isinstance(N, Dim) or isinstance(M, Dim):
+        return convert(_below((N, N if M is None else M), k), target)
+    return convert(np.tri(*_rows_and_columns(N, M), k), target)
 
 
 def _rows_and_columns(rows: int, columns: int | None) -> tuple[int, int]:
@@ -403,6 +447,11 @@ def _below(shape: Shape, k: int) -> Any:
             f"an array of rank {len(shape)} has no diagonal; the rank must be 2 up",
             remedy="give it two axes with x[None, :] or x[:, None]",
         )
+    columns, rows = _positions(shape, k)
+    return elementwise.less_equal(columns, rows)
+
+
+def _positions(shape: Shape, k: int) -> tuple[Any, Any]:
+    """Return the columns of a matrix, and for each row the column of diagonal number `k`."""
     rows = wrap(graph().iota(type=TensorType(DType.I64, (shape[-2], 1)), axis=0))
-    columns = _iota(shape[-1], DType.I64)
-    return elementwise.less_equal(columns, elementwise.add(rows, k))
+    return _iota(shape[-1], DType.I64), elementwise.add(rows, k)

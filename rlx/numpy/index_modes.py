@@ -12,8 +12,8 @@ import numpy as np
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.ir.shape import Dim, Extent, Shape
 from rlx.numpy import elementwise
-from rlx.numpy.axes import static_shape
 from rlx.numpy.index_plan import as_index, from_front
 from rlx.numpy.indexing import getitem
 from rlx.tracing.apply import as_tracer, emit, function
@@ -33,7 +33,7 @@ def items_of(index: Any, rank: int) -> list[Any]:
     return [*items[:at], *whole, *items[at + 1 :]]
 
 
-def in_range(shape: tuple[int, ...], index: Any, mode: str) -> tuple[tuple[Any, ...], list[int]]:
+def in_range(shape: Shape, index: Any, mode: str) -> tuple[tuple[Any, ...], list[int]]:
     """Return an index whose positions are inside, or at the extents, and the axes that it indexes.
 
     Positions outside are clipped to the ends for mode clip, else they become the extent.
@@ -56,9 +56,10 @@ def _is_position(item: Any) -> bool:
 
 
 @with_wide_types
-def _moved(item: Any, extent: int, mode: str) -> Any:
-    n: Any = elementwise if isinstance(item, TracedArray) else np
-    if mode == "wrap" and isinstance(item, int):
+def _moved(item: Any, extent: Extent, mode: str) -> Any:
+    known = isinstance(extent, int) and not isinstance(item, (TracedArray, Dim))
+    n: Any = np if known else elementwise
+    if mode == "wrap" and isinstance(item, int) and isinstance(extent, int):
         return item % extent
     if mode == "wrap":
         wide = item if element_type(item).dtype is DType.U64 else as_index(item)
@@ -94,7 +95,7 @@ def unpadded(x: Any, axes: list[int]) -> Any:
 def take_at(x: Any, index: Any, mode: str, fill_value: Any = None) -> Any:
     """`x[index]` where positions outside are clipped, wrapped or read as `fill_value`."""
     x, mode = as_tracer(x), require_mode(mode)
-    moved, axes = in_range(static_shape(x), index, mode)
+    moved, axes = in_range(x.shape, index, mode)
     if mode in ("clip", "wrap"):
         return getitem(x, moved)
     if fill_value is None:
@@ -116,7 +117,7 @@ def _missing(dtype: np.dtype[Any]) -> Any:
 def updated_at(x: Any, index: Any, values: Any, update: Any, mode: str) -> Any:
     """`update(x, index, values)` where positions outside are clipped, wrapped or left out."""
     x, mode = as_tracer(x), require_mode(mode)
-    moved, axes = in_range(static_shape(x), index, mode)
+    moved, axes = in_range(x.shape, index, mode)
     if mode in ("clip", "wrap"):
         return update(x, moved, values)
     return unpadded(update(padded(x, axes, 0.0), moved, values), axes)

@@ -187,6 +187,8 @@ def as_index(index: Any) -> Any:
     """Convert positions to i64; those that it cannot hold become its largest or least number."""
     if isinstance(index, int):
         return np.asarray(min(max(index, -_LARGEST), _LARGEST), "i8")
+    if isinstance(index, Dim):
+        return extent_number(index)
     if element_type(index).dtype is DType.U64:
         n = elementwise if isinstance(index, TracedArray) else np
         index = n.minimum(index, np.uint64(_LARGEST))

@@ -15,12 +15,13 @@ from numpy import s_ as s_
 
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
+from rlx.ir.shape import Dim, Shape
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, shape_from, static_shape
-from rlx.numpy.creation import dtype_of
-from rlx.numpy.shaping import reshape
+from rlx.numpy.creation import arange, dtype_of, meshgrid
+from rlx.numpy.shaping import reshape, stack
 from rlx.runtime.arrays import frozen
-from rlx.tracing.apply import as_tracer, function
+from rlx.tracing.apply import as_tracer, convert, function
 from rlx.tracing.only import only
 from rlx.tracing.trace import arrays_of, shape_of
 
@@ -101,9 +102,18 @@ def diag_indices_from(arr: Any) -> Any:
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     """The index of each element on each axis."""
     wanted = dtype_of(dtype, DType.I64).numpy
+    if any(isinstance(extent, Dim) for extent in dimensions):
+        return _symbolic_indices(tuple(dimensions), dtype_of(dtype, DType.I64), sparse)
     if sparse:
         return tuple(frozen(x) for x in np.indices(tuple(dimensions), wanted, sparse=True))
     return frozen(np.indices(tuple(dimensions), wanted))
+
+
+@function
+def _symbolic_indices(shape: Shape, dtype: DType, sparse: bool) -> Any:
+    ranges = [convert(arange(extent), dtype) for extent in shape]
+    found = meshgrid(*ranges, indexing="ij")
+    return tuple(ix_(*ranges)) if sparse else stack(found)
 
 
 @function

@@ -6,6 +6,7 @@ An index out of range is an error, at trace time where it is known and at run ti
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.ops.indexing import NO_INDEX
-from rlx.ir.shape import Dim, Extent, broadcast_shapes, normalize_axis
+from rlx.ir.shape import Dim, Extent, broadcast_shapes, normalize_axis, product, upper
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
@@ -144,21 +145,22 @@ def _picked(x: Any, plan: Plan) -> Any:
 
 def _gathered_together(x: Any, axes: tuple[int, ...], indices: list[Any]) -> Any:
     """Pick with one index array per axis: flatten the axes, then pick with one."""
-    extents = [static_shape(x)[axis] for axis in axes]
+    extents = [x.shape[axis] for axis in axes]
     rest = tuple(a for a in range(x.ndim) if a not in axes)
     rows = transpose(x, axes + rest)
-    flat = reshape(rows, (int(np.prod(extents)), *(x.shape[a] for a in rest)))
+    flat = reshape(rows, (product(extents), *(x.shape[a] for a in rest)))
     return emit(ops.gather, flat, as_index(flat_index(indices, extents)), weak=x.weak, axis=0)
 
 
 @with_wide_types
-def flat_index(indices: list[Any], extents: list[int]) -> Any:
+def flat_index(indices: list[Any], extents: Sequence[Extent]) -> Any:
     """Combine one index array per axis into one over the flattened axes.
 
     Traced indices out of range become the least integer, so that the pick fails as it should.
     """
-    if not any(isinstance(index, TracedArray) for index in indices):
-        return np.ravel_multi_index(np.broadcast_arrays(*indices), extents)
+    if not any(isinstance(each, (TracedArray, Dim)) for each in (*indices, *extents)):
+        known = [upper(extent) for extent in extents]
+        return np.ravel_multi_index(np.broadcast_arrays(*indices), known)
     combined: Any = 0
     valid: Any = True
     for index, extent in zip(indices, extents, strict=True):
@@ -297,10 +299,17 @@ def take_along_axis(
         else:
             aligned = [1] * arr.ndim
             aligned[a] = arr.shape[a]
-            index.append(np.arange(arr.shape[a]).reshape(aligned))
+            index.append(_numbered(arr.shape[a]).reshape(aligned))
     if mode is None or mode == "raise":
         return getitem(arr, tuple(index))
     return arr.at[tuple(index)].get(mode=mode, fill_value=fill_value)
+
+
+def _numbered(extent: Extent) -> Any:
+    """Return the indices of an axis."""
+    if isinstance(extent, int):
+        return np.arange(extent)
+    return wrap(graph().iota(type=TensorType(DType.I64, (extent,))))
 
 
 @function

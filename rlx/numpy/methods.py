@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from rlx.ir.shape import Dim
 from rlx.numpy import (
     cumulative,
     devices,
@@ -229,7 +230,7 @@ _COMPARISONS = {
 _OPERATIONS = {f.__name__: f for f in (*_ARITHMETIC.values(), *_COMPARISONS.values())}
 """What `array <operator> tracer` arrives as, by the names of NumPy's ufuncs."""
 
-_OPERANDS = (TracedArray, np.ndarray, np.generic, int, float, complex)
+_OPERANDS = (TracedArray, np.ndarray, np.generic, int, float, complex, Dim)
 
 
 def _forward(operation: Callable[..., Any]) -> Callable[[Any, Any], Any]:

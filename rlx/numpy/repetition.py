@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import ShapeError
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import Dim, normalize_axis
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, lists, static_shape
 from rlx.numpy.creation import arange
 from rlx.numpy.cumulative import cumsum
 from rlx.numpy.indexing import take
-from rlx.numpy.shaping import broadcast_to, ravel, reshape
+from rlx.numpy.shaping import broadcast_to, expand_dims, ravel, reshape
 from rlx.numpy.sorting import searchsorted
 from rlx.tracing.apply import as_tracer, function
 
@@ -23,8 +23,11 @@ from rlx.tracing.apply import as_tracer, function
 def tile(A: Any, reps: Any) -> Any:
     """Repeat the whole array along each axis."""
     A = as_tracer(A)
-    counts = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)
-    counts = tuple(count_from(count, "a number of repeats") for count in counts)
+    counts = (reps,) if isinstance(reps, (int, np.integer, Dim)) else tuple(reps)
+    counts = tuple(
+        count if isinstance(count, Dim) else count_from(count, "a number of repeats")
+        for count in counts
+    )
     rank = max(len(counts), A.ndim)
     counts = (1,) * (rank - len(counts)) + counts
     shape = (1,) * (rank - A.ndim) + A.shape
@@ -53,7 +56,13 @@ def repeat(
         ends = cumsum(broadcast_to(counts, (extent,)))
         places = searchsorted(ends, arange(total_repeat_length), side="right")
         return take(a, elementwise.minimum(places, extent - 1), axis)
-    extent = static_shape(a)[normalize_axis(axis, a.ndim)]
+    position = normalize_axis(axis, a.ndim)
+    if isinstance(repeats, (int, Dim)) and not isinstance(repeats, bool):
+        count = repeats if isinstance(repeats, Dim) else count_from(repeats, "a number of repeats")
+        before, extent, after = a.shape[:position], a.shape[position], a.shape[position + 1 :]
+        spread = broadcast_to(expand_dims(a, position + 1), (*before, extent, count, *after))
+        return reshape(spread, (*before, extent * count, *after))
+    extent = static_shape(a)[position]
     each = [count_from(count, "a number of repeats") for count in np.atleast_1d(repeats)]
     if len(each) not in (1, extent):
         raise ShapeError(

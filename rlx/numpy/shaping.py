@@ -11,7 +11,7 @@ import numpy as np
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
-from rlx.ir.shape import Dim, broadcast_shapes, normalize_axis, product
+from rlx.ir.shape import Dim, broadcast_shapes, divide, normalize_axis, product
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, extents_from, lists, shape_from, static_shape
@@ -272,8 +272,14 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Split into equal sections, or at the given indices."""
     ary = as_tracer(ary)
-    extent = static_shape(ary)[normalize_axis(axis, ary.ndim)]
+    position = normalize_axis(axis, ary.ndim)
+    extent = ary.shape[position]
     sections = _section_count(indices_or_sections)
+    if sections is not None and isinstance(extent, Dim):
+        each = divide(extent, sections)
+        starts = (i * each for i in range(sections))
+        return [emit(ops.narrow, ary, weak=ary.weak, axis=position, start=start, length=each)
+                for start in starts]  # fmt: skip
     if sections is not None and extent % sections:
         raise ShapeError(
             f"extent {extent} of axis {axis} is not divisible by {indices_or_sections}",

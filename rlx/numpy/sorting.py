@@ -10,7 +10,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import Dim, normalize_axis, upper
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import zeros
@@ -142,15 +142,16 @@ def searchsorted(
             remedy="pass side='left' or side='right'",
         )
     a, v = promoted([a if sorter is None else take(a, sorter), v])
-    (extent,) = static_shape(a)
-    if extent <= _FEW:
+    (extent,) = a.shape
+    if upper(extent) <= _FEW:
         return sum(_precedes(a, expand_dims(v, -1), side), -1)
     place = zeros(v.shape, DType.I64)
-    step = 1 << (extent.bit_length() - 1)
+    step = 1 << (upper(extent).bit_length() - 1)
     while step:
         # Within range, all of the first `place` precede: do those up to the next step, too?
         ahead = elementwise.add(place, step)
-        element = take(a, elementwise.minimum(elementwise.subtract(ahead, 1), extent - 1))
+        at = elementwise.minimum(elementwise.subtract(ahead, 1), extent - 1)
+        element = take(a, at, mode="fill" if isinstance(extent, Dim) else None)  # of none, NaN
         fits = elementwise.logical_and(
             elementwise.less_equal(ahead, extent), _precedes(element, v, side)
         )

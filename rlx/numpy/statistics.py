@@ -9,9 +9,10 @@ import numpy as np
 from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.shape import product
+from rlx.ir.shape import Dim, product
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, static_shape
+from rlx.numpy.creation import full
 from rlx.numpy.diagonals import diagonal
 from rlx.numpy.indexing import take, take_along_axis
 from rlx.numpy.products import matmul
@@ -112,7 +113,7 @@ def _quantile(x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips_n
     x, q = inexact(x, q)
     axes = axes_of(axis, x.ndim)
     rows = sort(_merged(x, axes))
-    count = static_shape(rows)[-1]
+    count = rows.shape[-1]
     if count == 0:
         return mean(rows, -1)
     missing = elementwise.isnan(rows)
@@ -121,6 +122,8 @@ def _quantile(x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips_n
     shares = elementwise.where(elementwise.isnan(q), 0.0, q)
     places = elementwise.multiply(ravel(shares), elementwise.maximum(last, 0))
     places = broadcast_to(places, (*rows.shape[:-1], places.shape[-1]))
+    if isinstance(count, Dim):  # which may be 0 at a call: then there is this NaN
+        rows = concatenate([rows, full((*rows.shape[:-1], 1), np.nan, rows.dtype)], -1)
     found = _between(rows, places, method)
     is_nan = elementwise.equal(valid, 0) if skips_nan else any(missing, -1, keepdims=True)
     is_nan = elementwise.logical_or(is_nan, elementwise.isnan(ravel(q)))
@@ -179,7 +182,9 @@ def median(
         middle = median(_merged(a, axes), -1)
         return expand_dims(middle, axes) if keepdims else middle
     (position,) = axes
-    extent = static_shape(a)[position]
+    extent = a.shape[position]
+    if isinstance(extent, Dim):
+        return quantile(a, 0.5, position, keepdims=keepdims)
     if extent == 0:
         return mean(a, position, keepdims=keepdims)  # NaN
     ordered = sort(a, position)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import DTypeError, InputError, ShapeError
+from rlx.errors import DTypeError, InputError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, product
@@ -55,8 +55,9 @@ def var(
         return elementwise.divide(total, elementwise.maximum(count, 0))
     if ddof == 0:
         return mean(squares, axis, keepdims=keepdims)
-    count = _count(a, axis) - ddof
-    return elementwise.divide(sum(squares, axis, keepdims=keepdims), float(np.maximum(count, 0)))
+    elements: Extent = product(a.shape[each] for each in axes_of(axis, a.ndim))
+    degrees = elementwise.maximum(elementwise.subtract(elements, ddof), 0.0)
+    return elementwise.divide(sum(squares, axis, keepdims=keepdims), degrees)
 
 
 def _in_dtype(x: Any, dtype: DType) -> Any:
@@ -119,13 +120,3 @@ def nanstd(
     """Standard deviation of what is no NaN."""
     found = nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where)
     return elementwise.sqrt(found)
-
-
-def _count(x: Any, axis: Any) -> int:
-    count: Extent = product(x.shape[a] for a in axes_of(axis, x.ndim))
-    if not isinstance(count, int):
-        raise ShapeError(
-            f"the count {count} is symbolic; ddof needs a number",
-            remedy="trace it for a fixed size, or leave ddof at 0",
-        )
-    return count

@@ -83,6 +83,11 @@ def iota(writer: Any, node: Node) -> str:
     return str(writer.array(np.broadcast_to(numbers, shape).astype(type.dtype.numpy)))
 
 
+@export_rule("extent")
+def extent(writer: Any, node: Node) -> str:
+    return str(writer.array(np.asarray(node.attribute("value"), np.int64)))
+
+
 @export_rule("square")
 def square(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Mul", [x, x]))

@@ -11,7 +11,7 @@ import numpy as np
 from rlx.errors import ShapeError
 from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise as e
-from rlx.numpy.axes import static_shape
+from rlx.numpy.axes import shape_from, static_shape
 from rlx.numpy.creation import arange
 from rlx.numpy.cumulative import cumsum
 from rlx.numpy.indexing import take, take_along_axis
@@ -19,7 +19,7 @@ from rlx.numpy.reductions import argmax
 from rlx.numpy.shaping import expand_dims, moveaxis, reshape
 from rlx.numpy.sorting import argsort, searchsorted
 from rlx.random.continuous import gumbel
-from rlx.random.keys import random_words, shape_of_draw, split
+from rlx.random.keys import random_words, split
 from rlx.random.uniforms import (
     default_int,
     jax_randint,
@@ -42,7 +42,7 @@ def categorical(
     axis = normalize_axis(axis, scores.ndim) - scores.ndim
     extents = static_shape(scores)
     batch = extents[:axis] + extents[axis:][1:]
-    drawn = batch if shape is None else shape_of_draw(shape)
+    drawn = batch if shape is None else shape_from(shape)
     require_broadcast("categorical", drawn, np.zeros(batch, np.bool_))
     prefix, suffix = drawn[: len(drawn) - len(batch)], list(drawn[len(drawn) - len(batch) :])
     dtype = scores.value.dtype
@@ -124,7 +124,7 @@ def _choice(
     integers: Callable[..., Any], key: Any, a: Any, shape: Any, replace: bool, p: Any, axis: int,
     mode: str | None,
 ) -> Any:  # fmt: skip
-    drawn = shape_of_draw(shape)
+    drawn = shape_from(shape)
     population = None if isinstance(a, (int, np.integer)) else as_tracer(a)
     axis = 0 if population is None else normalize_axis(axis, population.ndim)
     size = int(a) if population is None else static_shape(population)[axis]

@@ -14,13 +14,15 @@ import numpy as np
 from rlx.errors import ShapeError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.ir.shape import Shape
 from rlx.numpy import elementwise as e
+from rlx.numpy.axes import shape_from
 from rlx.numpy.creation import dtype_of
 from rlx.numpy.linalg import norm
 from rlx.numpy.products import matmul
 from rlx.numpy.shaping import squeeze
 from rlx.numpy.systems import cholesky
-from rlx.random.keys import Shape, shape_of_draw, split
+from rlx.random.keys import split
 from rlx.random.uniforms import (
     default_int,
     float_dtype,
@@ -37,7 +39,7 @@ from rlx.tracing.tracer import Tracer
 @function
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Normally distributed with mean 0 and variance 1, of complex numbers half in each part."""
-    extents = shape_of_draw(shape)
+    extents = shape_from(shape)
     if dtype is not None and dtype_of(dtype, DType.F32).is_complex:
         return _complex_normal(key, extents, dtype_of(dtype, DType.F32))
     return standard_normal(key, extents, float_dtype(dtype, "normal"))
@@ -65,7 +67,7 @@ def standard_normal(key: Any, shape: Shape, dtype: DType) -> Tracer:
 @function
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Exponentially distributed with mean 1."""
-    return standard_exponential(key, shape_of_draw(shape), float_dtype(dtype, "exponential"))
+    return standard_exponential(key, shape_from(shape), float_dtype(dtype, "exponential"))
 
 
 def standard_exponential(key: Any, shape: Shape, dtype: DType) -> Tracer:
@@ -76,7 +78,7 @@ def standard_exponential(key: Any, shape: Shape, dtype: DType) -> Tracer:
 @function
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
     """Gumbel's distribution: `-log(-log(u))`; `mode="high"` resolves its upper tail further."""
-    target, extents = float_dtype(dtype, "gumbel"), shape_of_draw(shape)
+    target, extents = float_dtype(dtype, "gumbel"), shape_from(shape)
     if mode not in (None, "low", "high"):
         raise UnsupportedError(
             f"gumbel: mode is {mode!r}; it is 'low' or 'high'", remedy="pass mode='high'"
@@ -147,7 +149,7 @@ def weibull_min(
     """Weibull's distribution."""
     target = float_dtype(dtype, "weibull_min")
     size, power = convert(scale, target), convert(concentration, target)
-    drawn = standard_exponential(key, shape_of_draw(shape), target)
+    drawn = standard_exponential(key, shape_from(shape), target)
     return e.multiply(e.power(drawn, e.divide(1.0, power)), size)
 
 
@@ -163,7 +165,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Maxwell's distribution: the length of three normals."""
     target = float_dtype(dtype, "maxwell")
-    return norm(standard_normal(key, (*shape_of_draw(shape), 3), target), axis=-1)
+    return norm(standard_normal(key, (*shape_from(shape), 3), target), axis=-1)
 
 
 @function
@@ -171,7 +173,7 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
     """Maxwell's distribution with either sign, about `loc`."""
     target = float_dtype(dtype, "double_sided_maxwell")
     (center, size), common = parameters("double_sided_maxwell", target, None, loc, scale)
-    extents = (shape_of_draw(shape) or common) + common
+    extents = (shape_from(shape) or common) + common
     keys: Any = split(key)
     drawn = e.multiply(rademacher(keys[1], extents, target), maxwell(keys[0], extents, target))
     return e.add(e.multiply(drawn, size), center)
@@ -244,7 +246,7 @@ def multivariate_normal(
     batch: Any = shape
     if shape is None:
         batch = shape_or(None, center[..., 0], covariance[..., 0, 0])
-    extents = (*shape_of_draw(batch), *shape_of_draw(center.shape[-1:]))
+    extents = (*shape_from(batch), *shape_from(center.shape[-1:]))
     normals = standard_normal(key, extents, target)
     turned = matmul(cholesky(covariance), e.astype(normals, target)[..., None])
     return e.add(center, squeeze(turned, -1))

@@ -7,9 +7,7 @@ are the upper half of the counter.
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import numpy as np
 from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.ir.shape import Extent, Shape, product, upper
 from rlx.ir.types import TensorType
 from rlx.numpy.axes import shape_from
 from rlx.numpy.elementwise import bitwise_xor, right_shift
@@ -26,7 +25,6 @@ from rlx.tracing.trace import TracedArray
 from rlx.tracing.tracer import Tracer
 from rlx.tracing.widths import are_narrow
 
-Shape = tuple[int, ...]
 WORD = (1 << 32) - 1
 
 
@@ -76,9 +74,9 @@ def _upper_word(seed: Any) -> Any:
 @function
 def split(key: Any, num: Any = 2) -> Any:
     """Return `num` keys, an integer or a shape, that are independent of each other and of `key`."""
-    shape = shape_of_draw(num)
+    shape = shape_from(num)
     if is_philox(key):
-        lower, upper = positions(math.prod(shape))
+        lower, upper = positions(product(shape))
         words = stack(_philox_words(words_of(key), lower, upper, _SPLIT), axis=-1)
         return reshape(words, (*shape, 4))
     first, second = (random_words(key, shape, word) for word in ("first", "second"))
@@ -150,45 +148,33 @@ def is_philox(key: Any) -> bool:
     return len(words_of(key)) == 4
 
 
-def shape_of_draw(shape: Any) -> Shape:
-    """Return the shape of what is drawn; its extents are known when it is traced."""
-    extents = shape_from(shape)
-    for extent in extents:
-        if not isinstance(extent, int):
-            raise ShapeError(
-                f"extent {extent} of a draw is symbolic; how much is drawn must be a number",
-                remedy="draw for the largest extent, outside of what has symbolic extents",
-            )
-    return tuple(extent for extent in extents if isinstance(extent, int))
-
-
-def random_words(key: Any, shape: Sequence[int], word: str) -> Tracer:
+def random_words(key: Any, shape: Shape, word: str) -> Tracer:
     """Return one u32 for each element of `shape`: the cipher of its position, 64 bits wide."""
     words = words_of(key)
     if len(words) == 4:
         return _random_words_of_philox(words, shape, word)
-    lower, upper = positions(math.prod(shape))
-    flat = emit(ops.threefry2x32, *words, upper, lower, word=word)
+    lower, above = positions(product(shape))
+    flat = emit(ops.threefry2x32, *words, above, lower, word=word)
     found: Tracer = reshape(flat, tuple(shape))
     return found
 
 
-def positions(count: int) -> tuple[Any, Any]:
+def positions(count: Extent) -> tuple[Any, Any]:
     """Return the numbers below `count`: their lower and upper 32 bits."""
-    upper: Any = np.uint32(0)
-    if count > WORD + 1:
+    above: Any = np.uint32(0)
+    if upper(count) > WORD + 1:
         position = wrap(graph().iota(type=TensorType(DType.I64, (count,))))
-        upper = convert(right_shift(position, 32), DType.U32)
-    return wrap(graph().iota(type=TensorType(DType.U32, (count,)))), upper
+        above = convert(right_shift(position, 32), DType.U32)
+    return wrap(graph().iota(type=TensorType(DType.U32, (count,)))), above
 
 
 _SPLIT, _FOLD = 1 << 31, 1 << 30
 """Of the last word of Philox's counter: keys come from another place than bits."""
 
 
-def _random_words_of_philox(words: list[Any], shape: Sequence[int], word: str) -> Tracer:
+def _random_words_of_philox(words: list[Any], shape: Shape, word: str) -> Tracer:
     """Return the words of consecutive blocks; of pairs, the first or second of a block each."""
-    count = math.prod(shape)
+    count = product(shape)
     if word != "both":
         place = {"first": 0, "second": 1}[word]
         pairs: Tracer = reshape(_philox_words(words, *positions(count), 0)[place], tuple(shape))

@@ -15,9 +15,11 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.ir.shape import Shape
 from rlx.numpy import elementwise as e
+from rlx.numpy.axes import shape_from
 from rlx.public_names import names_of as _names_of
-from rlx.random.keys import WORD, Shape, random_words, shape_of_draw
+from rlx.random.keys import WORD, random_words
 from rlx.random.keys import key as key_of
 from rlx.tracing.apply import convert, emit, function
 from rlx.tracing.tracer import Tracer
@@ -34,7 +36,7 @@ def mixed(seed: int, key: int) -> int:
 @function
 def uniform(seed: int, key: int, shape: Any = (), low: float = 0.0, high: float = 1.0) -> Any:
     """Uniform in [low, high), as f32."""
-    drawn = _unit(mixed(seed, key), shape_of_draw(shape))
+    drawn = _unit(mixed(seed, key), shape_from(shape))
     width = np.float32(high) - np.float32(low)
     return e.add(np.float32(low), e.multiply(drawn, width))
 
@@ -42,7 +44,7 @@ def uniform(seed: int, key: int, shape: Any = (), low: float = 0.0, high: float 
 @function
 def normal(seed: int, key: int, shape: Any = (), mean: float = 0.0, scale: float = 1.0) -> Any:
     """Normally distributed, as f32."""
-    extents = shape_of_draw(shape)
+    extents = shape_from(shape)
     pairs: Any = _unit(mixed(seed, key), (math.prod(extents) * 2,)).reshape((*extents, 2))
     radius = e.sqrt(e.multiply(-2.0, e.log(e.maximum(pairs[..., 0], np.float32(2.0**-126)))))
     angle = e.multiply(np.float32(2 * math.pi), pairs[..., 1])

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.shape import Shape
 from rlx.numpy import elementwise as e
+from rlx.numpy.axes import shape_from
 from rlx.numpy.creation import dtype_of, full, zeros
 from rlx.numpy.reductions import any as any_of
 from rlx.numpy.reductions import sum as sum_of
 from rlx.numpy.shaping import broadcast_to, reshape
 from rlx.random.continuous import limits, parameters, standard_exponential, standard_normal
-from rlx.random.keys import Shape, shape_of_draw, split
+from rlx.random.keys import split
 from rlx.random.uniforms import default_int, float_dtype, rademacher, unit_interval
 from rlx.tracing.apply import as_tracer, convert, function
 from rlx.transforms.batch import vmap
@@ -184,7 +186,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any
     """Dirichlet's distribution: gamma numbers divided by their sum."""
     target = float_dtype(dtype, "dirichlet")
     concentration: Any = convert(alpha, target)
-    batch = concentration.shape[:-1] if shape is None else shape_of_draw(shape)
+    batch = concentration.shape[:-1] if shape is None else shape_from(shape)
     extents = (*batch, concentration.shape[-1])
     logs: Any = loggamma(key, concentration, extents, target.numpy)
     shares = e.exp(e.subtract(logs, logs.max(axis=-1, keepdims=True)))
@@ -225,7 +227,7 @@ def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> 
     """Of a density proportional to `exp(-|x|**p)`."""
     target = float_dtype(dtype, "generalized_normal")
     keys: Any = split(key)
-    drawn = gamma(keys[0], 1.0 / p, shape_of_draw(shape), target.numpy)
+    drawn = gamma(keys[0], 1.0 / p, shape_from(shape), target.numpy)
     signs = rademacher(keys[1], shape, target.numpy)
     return e.multiply(signs, e.power(drawn, np.asarray(1.0 / p, target.numpy)))
 
@@ -235,7 +237,7 @@ def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None) -> 
     """Uniform in the unit ball of the p-norm in `d` dimensions."""
     target = float_dtype(dtype, "ball")
     keys: Any = split(key)
-    extents = shape_of_draw(shape)
+    extents = shape_from(shape)
     point = generalized_normal(keys[0], p, (*extents, d), target.numpy)
     length = sum_of(e.power(e.abs(point), np.asarray(p, target.numpy)), axis=-1)
     length = e.add(length, standard_exponential(keys[1], extents, target))

@@ -11,10 +11,11 @@ import numpy as np
 from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
-from rlx.ir.shape import broadcast_shapes, format_shape
+from rlx.ir.shape import Shape, broadcast_shapes, format_shape
 from rlx.numpy import elementwise as e
+from rlx.numpy.axes import shape_from
 from rlx.numpy.creation import dtype_of
-from rlx.random.keys import Shape, random_words, shape_of_draw, split
+from rlx.random.keys import random_words, split
 from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.tracing.trace import element_type
 from rlx.tracing.trace import shape_of as traced_shape
@@ -48,7 +49,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
             f"dtype is {target}; random bits are unsigned integers",
             remedy="pass dtype='uint8', 'u16', 'u32' or 'uint64'",
         )
-    return random_bits(key, shape_of_draw(shape), target.size * 8)
+    return random_bits(key, shape_from(shape), target.size * 8)
 
 
 def random_bits(key: Any, shape: Shape, width: int) -> Tracer:
@@ -68,7 +69,7 @@ def uniform(
 ) -> Any:
     """Uniform in [minval, maxval)."""
     target = float_dtype(dtype, "uniform")
-    extents = shape_of_draw(shape)
+    extents = shape_from(shape)
     unit = unit_interval(key, extents, target)
     if _is_number(minval, 0) and _is_number(maxval, 1):
         return unit
@@ -122,7 +123,7 @@ def _randint(
             f"randint: dtype is {target}; it must be an integer dtype",
             remedy="draw floats with rlx.random.uniform",
         )
-    extents = shape_of_draw(shape)
+    extents = shape_from(shape)
     if target.size >= 4:
         return _drawn(draw, key, extents, minval, maxval, target)
     limits = np.iinfo(target.numpy)
@@ -228,7 +229,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """-1 or 1, each with probability 1/2."""
     target = default_int() if dtype is None else dtype_of(dtype, default_int())
-    flips = convert(bernoulli(key, 0.5, shape_of_draw(shape)), target)
+    flips = convert(bernoulli(key, 0.5, shape_from(shape)), target)
     return convert(e.subtract(e.multiply(flips, 2), 1), target)
 
 
@@ -255,8 +256,8 @@ def float_dtype(dtype: Any, name: str) -> DType:
 def shape_or(shape: Any, *parameters: Any) -> Shape:
     """Return the shape that is given, or the broadcast one of the parameters."""
     if shape is not None:
-        return shape_of_draw(shape)
-    return shape_of_draw(broadcast_shapes(*(traced_shape(x) for x in parameters)))
+        return shape_from(shape)
+    return shape_from(broadcast_shapes(*(traced_shape(x) for x in parameters)))
 
 
 def require_broadcast(name: str, shape: Shape, *parameters: Any) -> None:

@@ -22,6 +22,7 @@ from rlx.ir.graph import Graph, Value, calling_source, is_ours
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 from rlx.ir.reference.replay import Replay
+from rlx.ir.shape import Dim, needs_a_trace
 from rlx.runtime.arrays import Array, Plain, frozen, plain, unshared
 from rlx.tracing import eager, tracer
 from rlx.tracing.only import without_out
@@ -212,6 +213,9 @@ def _run(
     axes are no inputs, but constants.
     """
     leaves = list(leaves)
+    for leaf in leaves:
+        if isinstance(leaf, Dim):
+            raise needs_a_trace(leaf)
     feeds: dict[str, Any] = {}
     narrow = PROCESS.is_narrow and are_narrow()
     with opened(body.__name__) as trace:

@@ -14,6 +14,7 @@ from typing import Any
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
+from rlx.ir.shape import Extent
 from rlx.passes.communication.varying import NONE, Axes
 from rlx.tracing.trace import TracedArray
 
@@ -23,7 +24,7 @@ class NamedAxis:
     """An axis of `size` members; ranks are reached through the communicator, examples are not."""
 
     name: str
-    size: int
+    size: Extent
     communicator: TracedArray | None = None
 
 
@@ -66,7 +67,7 @@ def named_axis(name: str) -> NamedAxis:
     )
 
 
-def axis_sizes() -> dict[str, int]:
+def axis_sizes() -> dict[str, Extent]:
     """Return the number of members of each axis in scope."""
     return {axis.name: axis.size for axis in _in_scope.axes}
 

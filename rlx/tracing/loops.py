@@ -17,6 +17,7 @@ from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
+from rlx.ir.shape import Dim, Extent
 from rlx.passes.rewrite import has_effect
 from rlx.tracing.apply import emit, static_int
 from rlx.tracing.bodies import (
@@ -56,6 +57,12 @@ def scan_rows(
     carries, tree = tree_flatten(init)
     rows, rows_tree = tree_flatten(xs)
     steps = count_steps(rows, leaf_names(rows_tree, "xs"), length)
+    if not isinstance(steps, int):
+        raise ShapeError(
+            f"the number of steps, {steps}, is symbolic; this function needs a number",
+            source=calling_source(),
+            remedy="trace it for a fixed size, or write the loop with rlx.scan",
+        )
     if not carries and not rows:
         return _scan_of_nothing(f, init, xs, steps)
     inputs = [*specified(tree, carries, "carry"), *_rows(rows_tree, rows)]
@@ -164,13 +171,14 @@ def _renamed(inputs: Sequence[Specification]) -> list[Specification]:
     return [replace(s, name=name) for name, s in pairs]
 
 
-def count_steps(rows: Sequence[Any], names: Sequence[str], length: int | None) -> int:
+def count_steps(rows: Sequence[Any], names: Sequence[str], length: Extent | None) -> Extent:
     """Return the number of steps that `length` and the leading extents of `xs` agree on."""
-    found = (
-        {}
-        if length is None
-        else {"length": static_int(length, "the length of a scan", calling_source())}
-    )
+    found: dict[str, Extent] = {}
+    if length is not None:
+        known = isinstance(length, Dim)
+        found["length"] = (
+            length if known else static_int(length, "the length of a scan", calling_source())
+        )
     for name, x in zip(names, rows, strict=True):
         shape = shape_of(x)
         if not shape:
@@ -178,12 +186,6 @@ def count_steps(rows: Sequence[Any], names: Sequence[str], length: int | None) -
                 f"scan: {name} is a number, which has no rows",
                 source=calling_source(),
                 remedy="let the body capture what is the same at every step",
-            )
-        if not isinstance(shape[0], int):
-            raise ShapeError(
-                f"scan: {name} has {shape[0]} rows; a scan needs a number of steps",
-                source=calling_source(),
-                remedy="use rlx.while_loop for a number known only at run time",
             )
         found[name] = shape[0]
     if not found:

@@ -20,7 +20,7 @@ from rlx.errors import DTypeError, InputError, RlxError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.from_python import require_unmasked
 from rlx.ir.graph import Graph, Value, calling_source
-from rlx.ir.shape import Shape
+from rlx.ir.shape import Dim, Shape
 from rlx.ir.types import TensorType
 from rlx.passes.communication.varying import Varying
 from rlx.runtime.arrays import Array, frozen
@@ -152,6 +152,8 @@ def element_type(x: Any) -> ElementType:
         return ElementType(canonical(dtype) if PROCESS.is_narrow else dtype, weak)
     if isinstance(x, bool):
         return ElementType(DType.BOOL)
+    if isinstance(x, Dim):
+        return ElementType(canonical(DType.I64), weak=True)
     for kind, dtype in _PYTHON_NUMBERS:
         if isinstance(x, kind):
             return ElementType(canonical(dtype) if PROCESS.is_narrow else dtype, weak=True)
@@ -182,9 +184,12 @@ def as_value(x: Any, dtype: DType | None = None) -> Value:
     trace = innermost()
     if dtype is not None and PROCESS.is_narrow:
         dtype = canonical(dtype)
-    if not isinstance(x, TracedArray):
+    if isinstance(x, TracedArray):
+        value = trace.lift(x)
+    elif isinstance(x, Dim):
+        value = trace.graph.extent(value=x)
+    else:
         return trace.graph.constant(concrete(x, dtype))
-    value = trace.lift(x)
     if dtype is None or value.dtype is dtype:
         return value
     converted: Value = trace.graph.cast(value, to=dtype)

@@ -38,7 +38,7 @@ def vmap(
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: str | None = None,
-    axis_size: int | None = None,
+    axis_size: Extent | None = None,
 ) -> Function:
     """Return `fun` over one more axis of its arguments and results.
 
@@ -139,7 +139,7 @@ def _by_arguments(
     return of, args[wanted[0]] if single else tuple(args[position] for position in wanted)
 
 
-def _naming(axis_name: str | None, size: int) -> AbstractContextManager[None]:
+def _naming(axis_name: str | None, size: Extent) -> AbstractContextManager[None]:
     return nullcontext() if axis_name is None else bound_axis(NamedAxis(axis_name, size))
 
 
@@ -147,7 +147,7 @@ def _batched(
     program: TracedFunction,
     fronts: list[int | None],
     ends: list[Any],
-    size: int,
+    size: Extent,
     axis_name: str | None,
 ) -> Graph:
     axes = [*fronts, *[None] * len(program.captured)]
@@ -175,7 +175,9 @@ def _axis(axis: Any, leaf: Any) -> int | None:
         raise error.located("vmap: in_axes", calling_source()) from None
 
 
-def _batch_size(inputs: list[Specification], axes: list[int | None], stated: int | None) -> int:
+def _batch_size(
+    inputs: list[Specification], axes: list[int | None], stated: Extent | None
+) -> Extent:
     sizes: dict[str, Extent] = {} if stated is None else {"axis_size": stated}
     sizes |= {
         s.name: s.type.shape[axis] for s, axis in zip(inputs, axes, strict=True) if axis is not None
@@ -193,14 +195,7 @@ def _batch_size(inputs: list[Specification], axes: list[int | None], stated: int
             source=calling_source(),
             remedy="give the mapped axes one extent, or in_axes=None to what is shared",
         )
-    size = next(iter(sizes.values()))
-    if not isinstance(size, int):
-        raise ShapeError(
-            f"vmap needs a known extent, not {size}",
-            source=calling_source(),
-            remedy="trace it for a fixed size",
-        )
-    return size
+    return next(iter(sizes.values()))
 
 
 def _without(given: Specification, axis: int | None) -> Specification:

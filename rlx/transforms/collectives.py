@@ -10,7 +10,6 @@ array that the ranks of a mesh have in common is one argument of it, or one resu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
 from rlx.ir.op import OpDef
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import Extent, normalize_axis, product
 from rlx.tracing.apply import as_tracer, emit, graph, wrap
 from rlx.tracing.axes import NamedAxis, named_axis, varying_axes
 from rlx.tracing.pytree import tree_map
@@ -38,7 +37,7 @@ def psum(x: Any, axis_name: AxisName) -> Any:
 def pmean(x: Any, axis_name: AxisName) -> Any:
     """Return the mean of `x` over all members of the axis."""
     axes = _axes(axis_name)
-    count = math.prod(axis.size for axis in axes)
+    count = product(axis.size for axis in axes)
 
     def mean(leaf: Any) -> Any:
         _require_own(leaf, axes)
@@ -159,9 +158,9 @@ def axis_index(axis_name: str) -> Any:
     return wrap(index)
 
 
-def axis_size(axis_name: AxisName) -> int:
+def axis_size(axis_name: AxisName) -> Extent:
     """Return how many members the axis has."""
-    return math.prod(axis.size for axis in _axes(axis_name))
+    return product(axis.size for axis in _axes(axis_name))
 
 
 def _axes(axis_name: AxisName) -> list[NamedAxis]:
@@ -171,7 +170,7 @@ def _axes(axis_name: AxisName) -> list[NamedAxis]:
 
 def _sum(leaf: Any, axes: list[NamedAxis]) -> Any:
     if not isinstance(leaf, TracedArray):  # the same for all
-        return leaf * math.prod(axis.size for axis in axes)
+        return leaf * product(axis.size for axis in axes)
     total: Any = leaf
     for axis in axes:
         total = _reduced(total, axis, "sum")

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, InputError
 from rlx.ir.graph import calling_source
+from rlx.ir.shape import Dim, Extent
 from rlx.tracing.apply import static_int
 from rlx.tracing.bodies import (
     at_once,
@@ -28,6 +29,7 @@ from rlx.tracing.pytree import leaf_names, tree_flatten, tree_map
 from rlx.tracing.trace import TracedArray, as_value, element_type, shape_of
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.batch import vmap
+from rlx.transforms.bounded_loops import scan_to_bound
 
 Function = Callable[..., Any]
 
@@ -36,7 +38,7 @@ def scan(
     f: Function,
     init: Any,
     xs: Any = None,
-    length: int | None = None,
+    length: Extent | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,  # noqa: ARG001  part of the signature
     *,
@@ -45,16 +47,30 @@ def scan(
     """Run `carry, y = f(carry, x)` over the rows of `xs`; return the last carry and all `y`.
 
     Without `xs`, `f` is given `None` and `length` says how often. With `reverse` the rows are
-    taken from the last to the first. Reverse-mode derivatives store the carries of at most
+    taken from the last to the first. A symbolic number of steps is one within its bound: so many
+    are run, the others are skipped. Reverse-mode derivatives store the carries of at most
     `checkpoints` steps, where that is given, and compute the others again; `"sqrt"` stands for
     the square root of the number of steps, with which memory is least.
     """
     require_arguments("scan", "body", f, ("carry", "x"))
 
     def run(init: Any, xs: Any) -> Any:
-        return scan_rows(f, init, xs, length, reverse, checkpoints)
+        return _scan(f, init, xs, length, reverse, checkpoints)
 
     return at_once("scan", run, init, xs)
+
+
+def _scan(
+    f: Function, init: Any, xs: Any, length: Extent | None = None, reverse: bool = False,
+    checkpoints: int | Literal["sqrt"] | None = None,
+) -> Any:  # fmt: skip
+    """Append a scan to the open trace, to the bound of a number of steps that is symbolic."""
+    leaves, tree = tree_flatten(xs)
+    if leaves or length is not None:
+        length = count_steps(leaves, leaf_names(tree, "xs"), length)
+    if isinstance(length, Dim):
+        return scan_to_bound(f, init, xs, length, reverse, checkpoints)
+    return scan_rows(f, init, xs, length, reverse, checkpoints)
 
 
 def while_loop(
@@ -92,16 +108,17 @@ def fori_loop(
     type = _index_type(lower, upper)
     if isinstance(lower, TracedArray) or isinstance(upper, TracedArray):
         return _fori_while(type, lower, upper, body_fun, init_val)
-    first, last = int(lower), int(upper)
+    first, last = (bound if isinstance(bound, Dim) else int(bound) for bound in (lower, upper))
 
     @functools.wraps(body_fun)
     def step(value: Any, index: Any) -> Any:
         return body_fun(index, value), None
 
     def run(init_val: Any) -> Any:
-        counted = rnp.arange(max(last - first, 0)) + first
+        count = last - first
+        counted = rnp.arange(max(count, 0) if isinstance(count, int) else count) + first
         indices = Tracer(counted.owner, as_value(counted, type.dtype), type.weak)
-        return scan_rows(step, init_val, indices, None, False, None)[0]
+        return _scan(step, init_val, indices)[0]
 
     return at_once("fori_loop", run, init_val)
 
@@ -137,7 +154,7 @@ def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
 
     def run(xs: Any) -> Any:
         if batch_size is None:
-            return scan_rows(step, None, xs, None, False, None)[1]
+            return _scan(step, None, xs)[1]
         return _map_batches(f, xs, static_int(batch_size, "batch_size", calling_source()))
 
     return at_once("map", run, xs)
@@ -152,6 +169,8 @@ def _map_batches(f: Function, xs: Any, size: int) -> Any:
         )
     leaves, tree = tree_flatten(xs)
     count = count_steps(leaves, leaf_names(tree, "xs"), None)
+    if not isinstance(count, int):
+        return map(f, xs)  # how many whole batches there are is known at the call
     full = count - count % size
 
     def batches(x: Any) -> Any:

@@ -8,13 +8,13 @@ its copies; where it ends, what the copies have received is summed. Without a me
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
+from rlx.ir.shape import Extent, product
 from rlx.passes.communication.varying import Axes
 from rlx.tracing.axes import equal_axes, varying_axes
 from rlx.tracing.trace import element_type
@@ -23,7 +23,7 @@ from rlx.transforms.collectives import psum
 
 def share(varying: Axes) -> float:
     """Return which part of its cotangent each copy of a value that varies over `varying` gets."""
-    return 1 / math.prod(axis.size for axis in equal_axes(varying))
+    return 1 / product(axis.size for axis in equal_axes(varying))
 
 
 def given(cotangents: Sequence[Any], varying: Sequence[Axes]) -> list[Any]:
@@ -55,7 +55,7 @@ def _taken(cotangent: Any, varying: Axes) -> Any:
     copies = [axis for axis in equal_axes(varying) if axis.name not in own]
     parts = [axis.name for axis in equal_axes(varying) if axis.name in own]
     whole = psum(cotangent, parts) if parts else cotangent
-    return _scaled(whole, math.prod(axis.size for axis in copies))
+    return _scaled(whole, product(axis.size for axis in copies))
 
 
 def returned(cotangents: Sequence[Any], varying: Sequence[Axes]) -> list[Any]:
@@ -66,7 +66,7 @@ def returned(cotangents: Sequence[Any], varying: Sequence[Axes]) -> list[Any]:
     ]
 
 
-def _scaled(cotangent: Any, factor: float) -> Any:
+def _scaled(cotangent: Any, factor: Extent | float) -> Any:
     if factor == 1 or not element_type(cotangent).dtype.is_differentiable:
         return cotangent
     return rnp.multiply(cotangent, factor)

@@ -62,12 +62,13 @@ def splat_step(name: str = "splats") -> Graph:
 
 
 def scaled_rows(name: str = "rows") -> Graph:
-    """A symbolic extent: row sums of x times a constant, plus an embedded table."""
+    """A symbolic extent, as a number too: n times row sums of x times a constant, plus a table."""
     g = Graph(name)
-    x = g.input("x", (Dim("n", max=16), 5))
+    x = g.input("x", (n := Dim("n", max=16), 5))
     scale = g.constant(np.linspace(-1, 1, 5, dtype=np.float32))
     shift = g.param("shift", (5,))
-    g.set_outputs([g.reduce_sum(x * scale + shift, axes=(1,))])
+    rows = g.reduce_sum(x * scale + shift, axes=(1,))
+    g.set_outputs([rows * g.cast(g.extent(value=n), to="f32")])
     return g
 
 

@@ -197,9 +197,10 @@ def test_extents_compare_where_their_bounds_decide() -> None:
 
 
 def test_arithmetic_that_needs_a_number_is_a_typed_error() -> None:
-    cases: list[tuple[Callable[[Any, Any], object], Extent, Extent]] = [
-        (operator.mod, N, 2), (operator.mod, 7, N), (operator.truediv, N, 2),
-        (operator.truediv, 1, N), (operator.floordiv, 9, N),
+    cases: list[tuple[Callable[[Any, Any], object], Any, Any]] = [
+        (operator.mod, N, M), (operator.mod, 7, N), (operator.truediv, N, 2),
+        (operator.truediv, 1, N), (operator.floordiv, 9, N), (operator.pow, 2, N),
+        (operator.mul, N, 0.5), (operator.add, 1.5, N), (operator.sub, 1.5, N),
     ]  # fmt: skip
     for compute, a, b in cases:
         with pytest.raises(ShapeError, match="extent n is symbolic"):

@@ -68,4 +68,7 @@ RECORDS: list[OpRecord] = [
     )
     for name, (shape, axis) in _IOTA_SHAPES.items()
     for dtype in _TYPES
+] + [
+    OpRecord(ops.extent, f"{value}", (), {"value": value}, dtypes=(DType.I64,), growth=0.0)
+    for value in (0, 7)
 ]  # fmt: skip

@@ -93,6 +93,8 @@ class Evaluation:
             return literal(value.node.attribute("value").array.flat[0].item(), value.dtype)
         elif value.op.name == "iota":
             result = self._iota(located)
+        elif value.op.name == "extent":
+            result = cast(self._body.extents(value.node.attribute("value")), to=value.dtype)
         elif value.op.has(Trait.ELEMENTWISE):
             result = self._apply(located)
         else:

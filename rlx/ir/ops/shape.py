@@ -1,9 +1,10 @@
-"""Movement ops (reshape, transpose, pad and the like), which compute nothing; and `iota`."""
+"""Movement ops (reshape, transpose, pad, ...), which compute nothing; `iota` and `extent`."""
 
 from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.declaration import op
+from rlx.ir.dtype import DType
 from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import (
     at_most,
@@ -165,6 +166,13 @@ def iota(*, type: TensorType, axis: int = 0) -> TensorType:
     require_extents(type.shape)
     normalize_axis(axis, type.rank)
     return type
+
+
+@op(_FAMILY, Trait.GENERATED)
+def extent(*, value: Extent) -> TensorType:
+    """Make an i64 scalar of the value of an extent, which may be symbolic."""
+    del value
+    return TensorType(DType.I64, ())
 
 
 def _with_extent(shape: Shape, axis: int, extent: Extent) -> Shape:

@@ -6,7 +6,7 @@ import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.reference.registry import Array, reference, static_shape
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import Extent, evaluate, normalize_axis
 from rlx.ir.types import TensorType
 
 reference.absent(ops.reshape, because="a view: the interpreter gives the operand its shape")
@@ -55,6 +55,11 @@ def strided_slice(
     x: Array, *, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]
 ) -> Array:
     return x[tuple(np.s_[a:b:c] for a, b, c in zip(start, stop, step, strict=True))]
+
+
+@reference(ops.extent)
+def extent(*, value: Extent) -> Array:
+    return np.asarray(evaluate(value, {}), np.int64)
 
 
 @reference(ops.iota)

@@ -128,10 +128,10 @@ class _Body:
         self.operands.append(value)
 
     def _is_made_here(self, value: Value) -> bool:
-        """True for scalar constants, and for the indices that a check of an index looks up."""
+        """True for scalars without operands, and for the indices that a check of an index reads."""
         anchor = self.group.anchor
         table = anchor is not None and is_index_check(anchor) and value is anchor.operands[0]
-        return table or (value.node.op is ops.constant and is_free(value.node))
+        return table or (not value.node.operands and is_free(value.node))
 
     def _reach(self, value: Value) -> None:
         """Copy what is recomputed between `value` and what is known."""

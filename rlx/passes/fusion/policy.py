@@ -112,10 +112,12 @@ def is_index_check(node: Node) -> bool:
 
 
 def is_free(node: Node) -> bool:
-    """True for what a body recomputes at no cost: broadcasts, unit axes, scalar constants.
+    """True for what a body recomputes at no cost: broadcasts, unit axes, scalars, extents.
 
     Such nodes are copied into every body that reads them and belong to none.
     """
+    if node.op.has(Trait.GENERATED):
+        return node.results[0].rank == 0
     if node.op.name == "constant":
         return node.results[0].type.elements == 1
     return is_pointwise(node) and not node.op.has(Trait.ELEMENTWISE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
+from rlx.ir.symbols import attribute_symbols
 from rlx.passes.memory.views import view_of
 from rlx.passes.rewrite import is_leaf
 from rlx.passes.rewrites.common_subexpressions import is_impure
@@ -41,7 +42,9 @@ def _is_fixed(graph: Graph, node: Node) -> bool:
 
 def _computes_fixed(node: Node, found: set[Node]) -> bool:
     operands_fixed = all(operand.node in found for operand in node.operands)
-    static = all(result.type.is_static for result in node.results)  # extents come with the call
+    # Extents are given at the call.
+    static = all(result.type.is_static for result in node.results)
+    static = static and not attribute_symbols(node.attrs)
     kept = not is_leaf(node) and not is_impure(node)
     return operands_fixed and static and kept and not node.op.traits & _OF_EVERY_RUN
 

@@ -11,7 +11,6 @@ from dataclasses import field
 
 from rlx.dataclass import dataclass
 from rlx.ir import ops
-from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Extent, Shape
 from rlx.ir.types import TensorType
@@ -132,11 +131,8 @@ def reshape_to(x: Value, shape: Shape) -> Value:
 
 
 def extent_value(graph: Graph, extent: Extent) -> Value | int:
-    """Return `extent` as an operand: a symbolic one is counted when the graph runs."""
-    if isinstance(extent, int):
-        return extent
-    ones = _one(ops.expand(graph.constant(1, DType.I64), shape=(extent,)))
-    return _one(ops.reduce_sum(ones, axes=(0,)))
+    """Return `extent` as an operand: a symbolic one is a value of the graph."""
+    return extent if isinstance(extent, int) else _one(graph.extent(value=extent))
 
 
 def _one(value: Value) -> Value:

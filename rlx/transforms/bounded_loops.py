@@ -1,0 +1,69 @@
+"""Scans over a number of steps that is symbolic: run to its bound, with the steps beyond skipped.
+
+A program is compiled once for all extents within their bounds, and the memory of a loop is
+planned for its bound anyway. A skipped step is the branch of a `cond` that returns the carry, so
+it costs the test alone, and derivatives are those of the steps that are run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import rlx.numpy as rnp
+from rlx.errors import ShapeError
+from rlx.ir.graph import calling_source
+from rlx.ir.shape import Dim, is_at_most
+from rlx.tracing.loops import scan_rows
+from rlx.tracing.pytree import tree_map
+from rlx.tracing.trace import element_type, shape_of
+from rlx.transforms.abstract import eval_shape
+from rlx.transforms.branches import cond
+
+Function = Callable[..., Any]
+
+
+def scan_to_bound(
+    f: Function,
+    init: Any,
+    xs: Any,
+    steps: Dim,
+    reverse: bool,
+    checkpoints: int | Literal["sqrt"] | None,
+) -> Any:
+    """Append the loop `carry, y = f(carry, x)` over `steps` rows to the open trace."""
+    bound = _bound(steps)
+
+    @functools.wraps(f)
+    def step(carry: Any, row: Any) -> Any:
+        index, x = row
+        outputs = eval_shape(f, carry, x)[1]
+
+        def taken(carry: Any, x: Any) -> Any:  # `f` may have the signature of what it wraps
+            return f(carry, x)
+
+        def skipped(carry: Any, _: Any) -> Any:
+            return carry, tree_map(lambda y: rnp.zeros(y.shape, y.dtype), outputs)
+
+        return cond(index < steps, taken, skipped, carry, x)
+
+    rows = (rnp.arange(bound), tree_map(functools.partial(_padded, steps, bound), xs))
+    carry, ys = scan_rows(step, init, rows, None, reverse, checkpoints)
+    return carry, tree_map(lambda y: y[:steps], ys)
+
+
+def _padded(steps: Dim, bound: int, x: Any) -> Any:
+    """Return rows with zeros after them up to the bound."""
+    missing = rnp.zeros((bound - steps, *shape_of(x)[1:]), element_type(x).dtype)
+    return rnp.concatenate([x, missing])
+
+
+def _bound(steps: Dim) -> int:
+    if not is_at_most(0, steps):
+        raise ShapeError(
+            f"scan: the number of steps, {steps}, may be negative",
+            source=calling_source(),
+            remedy="bound it from below, rlx.Dim(..., min=, max=)",
+        )
+    return steps.upper
