@@ -46,6 +46,8 @@ FROM_ONE_ELEMENT = [
     "np.sum(x) / n", "1 / n * x", "np.median(x)", "np.quantile(x, 0.3)", "np.percentile(x, 60)",
     "np.nanmedian(x)", "np.median(np.outer(x, x), axis=1)", "np.take(x, n - 1)", "x[n - 1] + x[-1]",
     "np.take(x, n + 3, mode='clip')", "np.argmax(x) == n - 1", "np.mean(x) * n", "n // n + x",
+    "np.resize(x, (3, 5))", "np.lexsort((x, np.abs(x)))",
+    "np.take_along_axis(np.outer(x, x), np.argsort(np.outer(x, x), axis=1), 1)",
 ]  # fmt: skip
 
 FROM_TWO_ELEMENTS = [
