@@ -183,7 +183,7 @@ def declare_op(
     Operands, attributes and the number of results are read off `signature_of` (default: `infer`).
     With `attributes`, `infer` takes such a record after its operands.
     """
-    if OPS.is_declared(name):
+    if not OPS.is_free(name):
         raise InternalError(f"op {name} is declared twice")
     if attributes is not None:
         infer = by_fields(infer, attributes)

@@ -87,7 +87,7 @@ class _Forms:
 
 
 def _is_ours(definition: OpDef) -> bool:
-    return vars(ops).get(definition.name) is definition
+    return getattr(ops, definition.name, None) is definition
 
 
 def _literal(literal: Literal) -> list[Any]:

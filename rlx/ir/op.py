@@ -11,7 +11,7 @@ import dataclasses
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, field
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ import numpy as np
 from rlx.dataclass import dataclass
 from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, describe_hint, exact
+from rlx.ir.lazy_table import LazyTable
 from rlx.ir.types import TensorType
 
 _EMBEDDED = (int, float, complex, np.ndarray, np.generic)
@@ -197,46 +198,8 @@ class OpDef:
         return f"ops.{self.name}"
 
 
-class OpTable(MutableMapping[str, OpDef]):
-    """Every op by name, in declaration order: declared when one that is not there is asked for.
-
-    Declaring hundreds of ops takes longer than loading a program that is compiled already.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, OpDef] = {}
-        self._declare: Callable[[], None] = lambda: None
-
-    def declared_by(self, declare: Callable[[], None]) -> None:
-        """Have `declare` called before a look that may miss an op; it may be called often."""
-        self._declare = declare
-
-    def is_declared(self, name: str) -> bool:
-        """True if the op is declared already; declares none."""
-        return name in self._known
-
-    def __getitem__(self, name: str) -> OpDef:
-        if name not in self._known:
-            self._declare()
-        return self._known[name]
-
-    def __setitem__(self, name: str, definition: OpDef) -> None:
-        self._known[name] = definition
-
-    def __delitem__(self, name: str) -> None:
-        del self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        self._declare()
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        self._declare()
-        return len(self._known)
-
-
-OPS = OpTable()
-"""Every op; read-only but for declarations."""
+OPS: LazyTable[OpDef] = LazyTable("op")
+"""Every op by name, declared when it is asked for; read-only but for declarations."""
 
 
 _RECORDS: dict[OpDef, type[Attrs]] = {}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from rlx.errors import InternalError
+from rlx.ir.lazy_table import LazyTable
 from rlx.ir.op import OpDef
 
 Rule = TypeVar("Rule")
@@ -22,14 +23,15 @@ Rule = TypeVar("Rule")
 class Registry(Generic[Rule]):
     """Rules of one kind by op: one room's half of the op table.
 
-    A registry refuses a second rule for an op. `absent` declares that an op has no rule of
-    this kind and why; the completeness test accepts a rule or a reason, nothing else.
+    The module of a rule is loaded when the rule is asked for (`ir.lazy_table`). A registry refuses
+    a second rule for an op. `absent` declares that an op has no rule of this kind and why; the
+    completeness test accepts a rule or a reason, nothing else.
     """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._rules: dict[str, Rule] = {}
-        self._reasons: dict[str, str] = {}
+        self._rules: LazyTable[Rule] = LazyTable(kind)
+        self._reasons: LazyTable[str] = LazyTable(f"no {kind}")
 
     def register(self, definition: OpDef, rule: Rule) -> None:
         self._claim(definition)
@@ -63,5 +65,6 @@ class Registry(Generic[Rule]):
         return iter(self._rules)
 
     def _claim(self, definition: OpDef) -> None:
-        if definition.name in self._rules or definition.name in self._reasons:
-            raise InternalError(f"{self.kind}: a second rule for op {definition.name}")
+        for table in (self._rules, self._reasons):
+            if not table.is_free(definition.name):
+                raise InternalError(f"{self.kind}: a second rule for op {definition.name}")

@@ -1,12 +1,35 @@
-"""Passes: functions from graphs to graphs."""
+"""Passes: functions from graphs to graphs. They are imported when they are first used."""
 
-from rlx.passes.autodiff import STRICT as STRICT
-from rlx.passes.autodiff import TRAINING as TRAINING
-from rlx.passes.autodiff import grad as grad
-from rlx.passes.autodiff import grad_with_loss as grad_with_loss
-from rlx.passes.autodiff import hvp as hvp
-from rlx.passes.autodiff import jvp as jvp
-from rlx.passes.vmap import vmap as vmap
-from rlx.public_names import names_of as _names_of
+from __future__ import annotations
 
-__dir__ = _names_of(__name__)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rlx.locks import importing
+
+if TYPE_CHECKING:
+    from rlx.passes.autodiff import STRICT as STRICT
+    from rlx.passes.autodiff import TRAINING as TRAINING
+    from rlx.passes.autodiff import grad as grad
+    from rlx.passes.autodiff import grad_with_loss as grad_with_loss
+    from rlx.passes.autodiff import hvp as hvp
+    from rlx.passes.autodiff import jvp as jvp
+    from rlx.passes.vmap import vmap as vmap
+
+_AUTODIFF = ("STRICT", "TRAINING", "grad", "grad_with_loss", "hvp", "jvp")
+_HOMES = {**dict.fromkeys(_AUTODIFF, "rlx.passes.autodiff"), "vmap": "rlx.passes.vmap"}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with importing():
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

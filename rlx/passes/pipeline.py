@@ -9,7 +9,7 @@ an empty `05_simplify (unchanged).rlx` where nothing happened.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from pathlib import Path
 
 from rlx.dataclass import dataclass
@@ -137,7 +137,7 @@ class Pipeline:
 
 
 def pipeline(
-    claimed: Collection[str],
+    claimed: Container[str],
     target: Target,
     *,
     lapack: Callable[[], bool] | None = None,
@@ -163,7 +163,7 @@ def pipeline(
             pack_scaled_weights,  # before formulas, which decode them
             decompose(claimed),  # first: formulas bring their own constants and casts
             tile_attention(target, choose),
-            decompose({*claimed} - {"attention"}),  # attention that no tile fits
+            decompose(claimed, but=("attention",)),  # attention that no tile fits
             legalize,
             hoist_updates,  # before they are added to arrays
             update_in_place,  # before loops are made kernels: sums are passes over whole arrays

@@ -77,10 +77,15 @@ def graph_pass(function: Callable[[Graph], Rewritten]) -> GraphPass:
 
 @dataclass(frozen=True, slots=True)
 class LocalRewrite:
-    """A rule and the ops it looks at; no ops means every op."""
+    """A rule and the ops it looks at, or which those are; no ops means every op."""
 
-    definitions: tuple[OpDef, ...]
+    definitions: tuple[OpDef, ...] | Callable[[OpDef], bool]
     rule: Rule
+
+    def looks_at(self, definition: OpDef) -> bool:
+        if callable(self.definitions):
+            return self.definitions(definition)
+        return not self.definitions or definition in self.definitions
 
 
 def rewrite(*definitions: OpDef) -> Callable[[Rule], LocalRewrite]:
@@ -269,13 +274,10 @@ def apply_rewrites(graph: Graph, rewrites: Iterable[LocalRewrite]) -> Rewritten:
 
 
 def _any_applies(graph: Graph, rewrites: Sequence[LocalRewrite]) -> bool:
-    """True unless no node, bodies included, is of an op that a rule looks at."""
-    if any(not local.definitions for local in rewrites):
-        return True
-    looked_at = {definition for local in rewrites for definition in local.definitions}
-    return any(
-        node.op in looked_at or any(_any_applies(body, rewrites) for body in bodies_of(node.attrs))
-        for node in graph.nodes
+    """True if some node, bodies included, is of an op that a rule looks at."""
+    found = {node.op for node in graph.nodes}
+    return any(local.looks_at(definition) for local in rewrites for definition in found) or any(
+        _any_applies(body, rewrites) for node in graph.nodes for body in bodies_of(node.attrs)
     )
 
 
@@ -373,9 +375,7 @@ class _Rewriter:
     def _rules(self, definition: OpDef) -> list[Rule]:
         if definition not in self.by_op:
             self.by_op[definition] = [
-                local.rule
-                for local in self.rewrites
-                if not local.definitions or definition in local.definitions
+                local.rule for local in self.rewrites if local.looks_at(definition)
             ]
         return self.by_op[definition]
 

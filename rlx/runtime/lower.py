@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -99,10 +99,18 @@ def add_step(program: Program) -> Program:
     return replace(program, module=module)
 
 
-def claimed_ops() -> set[str]:
+def claimed_ops() -> Container[str]:
     """Return the names of the ops that have kernels, maybe for a lowering record only."""
-    with importing():
-        from rlx.codegen.kernels.build import has_kernel, has_lowered_kernel
-        from rlx.ir.op import OPS
+    return _ClaimedOps()
 
-    return {name for name, op in OPS.items() if has_kernel(op) or has_lowered_kernel(op)}
+
+class _ClaimedOps(Container[str]):
+    """Looks an op up when it is asked for, which declares it."""
+
+    def __contains__(self, name: object) -> bool:
+        with importing():
+            from rlx.codegen.kernels.build import has_kernel, has_lowered_kernel
+            from rlx.ir.op import OPS
+
+        definition = OPS[str(name)]
+        return has_kernel(definition) or has_lowered_kernel(definition)

@@ -17,6 +17,7 @@ from rlx.codegen.kernels.registry import (
     Scope,
     has_builder,
     invoke_builder,
+    lowered_key,
 )
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
@@ -123,7 +124,7 @@ def has_kernel(definition: OpDef) -> bool:
 
 def has_lowered_kernel(definition: OpDef) -> bool:
     """True if a node of this op can become a thunk once it has some lowering record."""
-    return any(kind == definition.name for kind, _ in LOWERED)
+    return any(key.partition("/")[0] == definition.name for key in LOWERED.names())
 
 
 def scratch_bytes(node: Node) -> int:
@@ -135,7 +136,7 @@ def scratch_bytes(node: Node) -> int:
 
 def _anchor_scratch(anchor: Node) -> int:
     kind = None if anchor.lowering is None else type(anchor.lowering)
-    rule = SCRATCH.get((anchor.op.name, kind))
+    rule = SCRATCH.get(lowered_key(anchor.op.name, kind))
     if rule is None:
         return 0
     operands = [operand.type for operand in anchor.operands]

@@ -30,6 +30,7 @@ from rlx.codegen.loops.passes.pipeline import KernelPass
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
+from rlx.ir.lazy_table import LazyTable
 from rlx.ir.lowering import Lowering
 from rlx.ir.shape import Extent
 from rlx.target import Target
@@ -63,11 +64,17 @@ class Scope:
         return is_large(work) if self.large is None else self.large
 
 
-KERNELS: dict[str, Builder] = {}
+KERNELS: LazyTable[Builder] = LazyTable("kernel")
 """Thunk kind -> builder `(scope, *readers, *writers, **attributes)`."""
 
-LOWERED: dict[tuple[str, type[Lowering]], Builder] = {}
-"""Thunk kind and kind of record -> builder, which also takes the record, as `lowering`."""
+LOWERED: LazyTable[Builder] = LazyTable("lowered kernel")
+"""Thunk kind and kind of record (`lowered_key`) -> builder, which also takes the record, as
+`lowering`."""
+
+
+def lowered_key(kind: str, lowering: type[Lowering] | None) -> str:
+    """Return the name of an entry for a thunk kind with a kind of lowering record, or with none."""
+    return kind if lowering is None else f"{kind}/{lowering.__name__}"
 
 
 def kernel(*kinds: str, lowering: type[Lowering] | None = None) -> Callable[[Builder], Builder]:
@@ -75,12 +82,11 @@ def kernel(*kinds: str, lowering: type[Lowering] | None = None) -> Callable[[Bui
 
     def register(builder: Builder) -> Builder:
         for kind in kinds:
-            if (kind in KERNELS) if lowering is None else ((kind, lowering) in LOWERED):
+            table = KERNELS if lowering is None else LOWERED
+            key = lowered_key(kind, lowering)
+            if not table.is_free(key):
                 raise InternalError(f"kernel {kind} is registered twice")
-            if lowering is None:
-                KERNELS[kind] = builder
-            else:
-                LOWERED[kind, lowering] = builder
+            table[key] = builder
         return builder
 
     return register
@@ -88,10 +94,10 @@ def kernel(*kinds: str, lowering: type[Lowering] | None = None) -> Callable[[Bui
 
 def has_builder(kind: str, lowering: Lowering | None) -> bool:
     """True if there is a kernel for a thunk kind with this record, or with none."""
-    return kind in KERNELS if lowering is None else (kind, type(lowering)) in LOWERED
+    return kind in KERNELS if lowering is None else lowered_key(kind, type(lowering)) in LOWERED
 
 
-REASONS: dict[str, str] = {}
+REASONS: LazyTable[str] = LazyTable("no kernel")
 """Op name -> why no thunk of its kind ever reaches code generation."""
 
 
@@ -101,12 +107,12 @@ def no_kernel(name: str, *, because: str) -> None:
 
 
 ScratchRule: TypeAlias = Callable[..., int]
-SCRATCH: dict[tuple[str, type[Lowering] | None], ScratchRule] = {}
-"""Thunk kind and kind of record -> bytes of scratch, from `(operand types, result types,
-**attributes)`, and the record, as `lowering`, where there is one."""
+SCRATCH: LazyTable[ScratchRule] = LazyTable("scratch")
+"""Thunk kind and kind of record (`lowered_key`) -> bytes of scratch, from `(operand types, result
+types, **attributes)`, and the record, as `lowering`, where there is one."""
 
 
-SCRATCH_ELEMENTS: dict[str, Callable[[DType], Prim]] = {}
+SCRATCH_ELEMENTS: LazyTable[Callable[[DType], Prim]] = LazyTable("scratch elements")
 """Thunk kind -> what its scratch holds, by the dtype of its first operand; by default that is
 the operand's compute type."""
 
@@ -123,7 +129,7 @@ def scratch(
     """
 
     def register(rule: ScratchRule) -> ScratchRule:
-        SCRATCH[kind, lowering] = rule
+        SCRATCH[lowered_key(kind, lowering)] = rule
         if elements is not None:
             SCRATCH_ELEMENTS[kind] = elements
         return rule
@@ -132,7 +138,7 @@ def scratch(
 
 
 OpenRule: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, int]]
-OPEN: dict[str, OpenRule] = {}
+OPEN: LazyTable[OpenRule] = LazyTable("open extents")
 """Thunk kind -> the extents that its kernel can take as arguments: the shape of its operand
 with adjacent axes merged, by name."""
 
@@ -169,5 +175,5 @@ def invoke_builder(
     if lowering is None:
         KERNELS[kind](scope, *readers, *writers, **attributes)
     else:
-        build = LOWERED[kind, type(lowering)]
+        build = LOWERED[lowered_key(kind, type(lowering))]
         build(scope, *readers, *writers, lowering=lowering, **attributes)

@@ -1,54 +1,93 @@
 # ruff: noqa: F403
 """Every op, by name: `from rlx.ir import ops; ops.tanh`.
 
-A family's file says what its ops take, mean and promise. Importing this package declares
-them all. An op is visible here as soon as its family's file declares it.
+A family's file says what its ops take, mean and promise. It is loaded when one of its names is
+first asked for.
 """
 
-from rlx.ir.ops.activation import *
-from rlx.ir.ops.attention import *
-from rlx.ir.ops.axial_rope import *
-from rlx.ir.ops.bf16_products import *
-from rlx.ir.ops.branches import *
-from rlx.ir.ops.byte_products import *
-from rlx.ir.ops.channel_norm import *
-from rlx.ir.ops.collective import *
-from rlx.ir.ops.control import *
-from rlx.ir.ops.conv import *
-from rlx.ir.ops.conv_channels_last import *
-from rlx.ir.ops.conv_transpose import *
-from rlx.ir.ops.conv_winograd import *
-from rlx.ir.ops.custom import *
-from rlx.ir.ops.decompositions import *
-from rlx.ir.ops.elementwise import *
-from rlx.ir.ops.experts import *
-from rlx.ir.ops.foreign import *
-from rlx.ir.ops.fourier import *
-from rlx.ir.ops.fused import *
-from rlx.ir.ops.indexing import *
-from rlx.ir.ops.layout import *
-from rlx.ir.ops.leaf import *
-from rlx.ir.ops.least_squares import *
-from rlx.ir.ops.linalg import *
-from rlx.ir.ops.loops import *
-from rlx.ir.ops.loss import *
-from rlx.ir.ops.norm import *
-from rlx.ir.ops.packed import *
-from rlx.ir.ops.packed_int8 import *
-from rlx.ir.ops.pool import *
-from rlx.ir.ops.quant import *
-from rlx.ir.ops.random import *
-from rlx.ir.ops.reduction import *
-from rlx.ir.ops.resample import *
-from rlx.ir.ops.resize import *
-from rlx.ir.ops.scaled_weights import *
-from rlx.ir.ops.shape import *
-from rlx.ir.ops.signal import *
-from rlx.ir.ops.solve import *
-from rlx.ir.ops.sort_stages import *
-from rlx.ir.ops.splat import *
-from rlx.ir.ops.splat_builders import *
-from rlx.ir.ops.splat_stages import *
-from rlx.ir.ops.state_space import *
-from rlx.ir.ops.trajectories import *
-from rlx.ir.ops.windows import *
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from rlx.ir.homes import homes_of
+from rlx.locks import importing
+
+if TYPE_CHECKING:
+    from rlx.ir.ops.activation import *
+    from rlx.ir.ops.attention import *
+    from rlx.ir.ops.axial_rope import *
+    from rlx.ir.ops.bf16_products import *
+    from rlx.ir.ops.branches import *
+    from rlx.ir.ops.byte_products import *
+    from rlx.ir.ops.channel_norm import *
+    from rlx.ir.ops.collective import *
+    from rlx.ir.ops.control import *
+    from rlx.ir.ops.conv import *
+    from rlx.ir.ops.conv_channels_last import *
+    from rlx.ir.ops.conv_transpose import *
+    from rlx.ir.ops.conv_winograd import *
+    from rlx.ir.ops.custom import *
+    from rlx.ir.ops.decompositions import *
+    from rlx.ir.ops.elementwise import *
+    from rlx.ir.ops.experts import *
+    from rlx.ir.ops.foreign import *
+    from rlx.ir.ops.fourier import *
+    from rlx.ir.ops.fused import *
+    from rlx.ir.ops.indexing import *
+    from rlx.ir.ops.layout import *
+    from rlx.ir.ops.leaf import *
+    from rlx.ir.ops.least_squares import *
+    from rlx.ir.ops.linalg import *
+    from rlx.ir.ops.loops import *
+    from rlx.ir.ops.loss import *
+    from rlx.ir.ops.norm import *
+    from rlx.ir.ops.packed import *
+    from rlx.ir.ops.packed_int8 import *
+    from rlx.ir.ops.pool import *
+    from rlx.ir.ops.quant import *
+    from rlx.ir.ops.random import *
+    from rlx.ir.ops.reduction import *
+    from rlx.ir.ops.resample import *
+    from rlx.ir.ops.resize import *
+    from rlx.ir.ops.scaled_weights import *
+    from rlx.ir.ops.shape import *
+    from rlx.ir.ops.signal import *
+    from rlx.ir.ops.solve import *
+    from rlx.ir.ops.sort_stages import *
+    from rlx.ir.ops.splat import *
+    from rlx.ir.ops.splat_builders import *
+    from rlx.ir.ops.splat_stages import *
+    from rlx.ir.ops.state_space import *
+    from rlx.ir.ops.trajectories import *
+    from rlx.ir.ops.windows import *
+
+FAMILIES = tuple(dict.fromkeys(homes_of("op name").values()))
+"""The modules of ops, in the order in which their names replace each other."""
+
+
+class _Ops(types.ModuleType):
+    """Keeps ops that have the name of a module: imports would set the module in their place."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, types.ModuleType) and name in homes_of("op name")):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Ops
+
+
+def __getattr__(name: str) -> Any:
+    home = homes_of("op name").get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with importing():
+        value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(homes_of("op name"))

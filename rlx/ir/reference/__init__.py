@@ -1,57 +1,9 @@
-"""The NumPy meaning of every op: the oracle of all backends, and the constant folder."""
+"""The NumPy meaning of every op: the oracle of all backends, and the constant folder.
 
-from rlx.ir.reference import (
-    attention,
-    collective,
-    control,
-    conv,
-    decompositions,
-    elementwise,
-    foreign,
-    fused,
-    indexing,
-    linalg,
-    loops,
-    loss,
-    norm,
-    packed,
-    pool,
-    random,
-    reduction,
-    shape,
-    signal,
-    solve,
-    splat,
-    splat_pixels,
-)
-from rlx.ir.reference.interpreter import evaluate, evaluate_body, fold
-from rlx.ir.reference.registry import reference
+One file per family; each is loaded when a rule of it is asked for (`ir.lazy_table`).
+"""
 
-__all__ = [
-    "attention",
-    "collective",
-    "control",
-    "conv",
-    "decompositions",
-    "elementwise",
-    "evaluate",
-    "evaluate_body",
-    "fold",
-    "foreign",
-    "fused",
-    "indexing",
-    "linalg",
-    "loops",
-    "loss",
-    "norm",
-    "packed",
-    "pool",
-    "random",
-    "reduction",
-    "reference",
-    "shape",
-    "signal",
-    "solve",
-    "splat",
-    "splat_pixels",
-]
+from rlx.ir.reference.interpreter import evaluate as evaluate
+from rlx.ir.reference.interpreter import evaluate_body as evaluate_body
+from rlx.ir.reference.interpreter import fold as fold
+from rlx.ir.reference.registry import reference as reference

@@ -46,7 +46,8 @@ class ReferenceRegistry(Registry[Rule]):
         return self(*definitions)
 
     def is_exact(self, definition: OpDef) -> bool:
-        by_bodies = definition.holds_bodies and definition not in self  # which round by themselves
+        rule = self.get(definition)
+        by_bodies = rule is None and definition.holds_bodies  # which round by themselves
         return by_bodies or definition.has(Trait.MOVEMENT) or definition.name in self._exact
 
 

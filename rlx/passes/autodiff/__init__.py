@@ -1,6 +1,5 @@
 """Automatic differentiation of graphs: reverse and forward mode, at any order."""
 
-from rlx.passes.autodiff import rules as rules
 from rlx.passes.autodiff.errors import AutodiffError as AutodiffError
 from rlx.passes.autodiff.errors import MissingGradientError as MissingGradientError
 from rlx.passes.autodiff.errors import NoDerivativeError as NoDerivativeError

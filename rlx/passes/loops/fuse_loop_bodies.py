@@ -119,7 +119,7 @@ def _is_plain(value: Value, tables: Tables) -> bool:
     definition, node = value.op, value.node
     reads = definition.has(Trait.SUBSET) and tables.holds(node.operands[0])
     known = definition is ops.input or reads or has_elements(node)
-    known &= not is_pointwise_formula(node)
+    known &= not is_pointwise_formula(node.op)
     return known and value.type.is_static and not is_composed(value)
 
 

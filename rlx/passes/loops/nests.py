@@ -58,7 +58,7 @@ def _is_computed(node: Node) -> bool:
         return _is_small_product(node)
     if node.op is ops.constant:
         return math.prod(node.result.type.static_shape) <= LARGEST_CONSTANT
-    return not is_pointwise_formula(node) and has_elements(node)
+    return not is_pointwise_formula(node.op) and has_elements(node)
 
 
 def has_elements(node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 
 from rlx.errors import UnsupportedError
 from rlx.ir import ops
@@ -39,7 +39,7 @@ def unsupported_nodes(graph: Graph, supports: Callable[[OpDef], bool]) -> list[N
     return found
 
 
-def require_supported(graph: Graph, backend: str, claimed: Collection[str]) -> None:
+def require_supported(graph: Graph, backend: str, claimed: Container[str]) -> None:
     """Raise UnsupportedError with the count and kinds of nodes that `backend` cannot run."""
     found = unsupported_nodes(graph, lambda definition: definition.name in claimed)
     if not found:

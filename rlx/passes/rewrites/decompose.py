@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Container
 
 from rlx.ir.graph import Graph, Node
-from rlx.ir.op import OPS, Trait
-from rlx.passes.rewrite import GraphPass, Replacement, Rewritten, apply_rewrites, rewrite
+from rlx.ir.op import OpDef, Trait
+from rlx.passes.rewrite import GraphPass, LocalRewrite, Replacement, Rewritten, apply_rewrites
 
 
-def decompose(claimed: Collection[str] = ()) -> GraphPass:
+def decompose(claimed: Container[str] = (), but: Container[str] = ()) -> GraphPass:
     """Return the pass that replaces ops having a formula by it.
 
-    Ops named in `claimed` stay, and nodes with a lowering record: their kernels are chosen.
+    Ops named in `claimed` stay, but for those in `but`, and nodes with a lowering record: their
+    kernels are chosen.
 
     %1: f32[4] = silu %0     ->      %1: f32[4] = sigmoid %0
                                      %2: f32[4] = mul %0, %1
     """
 
-    composites = [d for d in OPS.values() if d.decompose is not None and not d.has(Trait.FUSED)]
-    chosen = [d for d in composites if d.name not in claimed]
+    def is_expanded(definition: OpDef) -> bool:
+        is_composite = definition.decompose is not None and not definition.has(Trait.FUSED)
+        return is_composite and (definition.name not in claimed or definition.name in but)
 
     def rule(node: Node) -> Replacement:
         return expand_formula(node) if node.lowering is None else None
 
-    by_formula = rewrite(*chosen)(rule)
+    by_formula = LocalRewrite(is_expanded, rule)
 
     def run(graph: Graph) -> Rewritten:
-        return apply_rewrites(graph, [by_formula] if chosen else [])
+        return apply_rewrites(graph, [by_formula])
 
     return GraphPass("decompose", run, "Replace ops by their formulas.")
 
@@ -40,9 +42,9 @@ def expand_formula(node: Node) -> Replacement:
     return built
 
 
-def is_pointwise_formula(node: Node) -> bool:
+def is_pointwise_formula(definition: OpDef) -> bool:
     """True for an elementwise op that is a formula over others, as `gelu` is."""
-    return node.op.has(Trait.ELEMENTWISE) and node.op.decompose is not None
+    return definition.has(Trait.ELEMENTWISE) and definition.decompose is not None
 
 
 def expand_pointwise(graph: Graph) -> Graph:
@@ -50,7 +52,4 @@ def expand_pointwise(graph: Graph) -> Graph:
 
     Such ops keep their names up to code generation, so that kernels are named after them.
     """
-    if not any(is_pointwise_formula(node) for node in graph.nodes):
-        return graph
-    formulas = [d for d in OPS.values() if d.has(Trait.ELEMENTWISE) and d.decompose is not None]
-    return apply_rewrites(graph, [rewrite(*formulas)(expand_formula)]).graph
+    return apply_rewrites(graph, [LocalRewrite(is_pointwise_formula, expand_formula)]).graph

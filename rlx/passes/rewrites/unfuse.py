@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlx.ir.graph import Graph
-from rlx.ir.op import OPS, Trait
-from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+from rlx.ir.op import OpDef, Trait
+from rlx.passes.rewrite import LocalRewrite, Rewritten, apply_rewrites, graph_pass
 from rlx.passes.rewrites.decompose import expand_formula
 
 
@@ -15,5 +15,8 @@ def unfuse(graph: Graph) -> Rewritten:
     %1: f32[4] = fused %0 {body = exp, neg}     ->      %1: f32[4] = exp %0
                                                         %2: f32[4] = neg %1
     """
-    made = (d for d in OPS.values() if d.has(Trait.FUSED) or d.has(Trait.LAYOUT))
-    return apply_rewrites(graph, [rewrite(*made)(expand_formula)])
+    return apply_rewrites(graph, [LocalRewrite(_is_made_by_passes, expand_formula)])
+
+
+def _is_made_by_passes(definition: OpDef) -> bool:
+    return definition.has(Trait.FUSED) or definition.has(Trait.LAYOUT)

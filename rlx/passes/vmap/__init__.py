@@ -1,6 +1,5 @@
 """Batching of graphs: from one example to many."""
 
-from rlx.passes.vmap import rules as rules
 from rlx.passes.vmap.errors import AxisError as AxisError
 from rlx.passes.vmap.errors import DonationError as DonationError
 from rlx.passes.vmap.errors import ImpureOpError as ImpureOpError

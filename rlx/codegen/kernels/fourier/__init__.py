@@ -1,3 +1,1 @@
 """Fourier transforms by stages of small radices."""
-
-from rlx.codegen.kernels.fourier import fourier as fourier
