@@ -40,7 +40,7 @@ rlx.ir.index_maps expand transpose narrow slice reverse reshape concat pad
     "jvp": """
 rlx.passes.autodiff.rules.branches switch
 rlx.passes.autodiff.rules.collective all_reduce
-rlx.passes.autodiff.rules.control barrier
+rlx.passes.autodiff.rules.control refuse_derivative barrier
 rlx.passes.autodiff.rules.custom custom_call custom_derivative
 rlx.passes.autodiff.rules.decompositions qr eigh eig svd
 rlx.passes.autodiff.rules.elementwise where complex_norm_sq
@@ -58,6 +58,7 @@ rlx.passes.autodiff.rules.splat gaussian_splat_render gaussian_splat_prepare
 rlx.passes.autodiff.rules.while_loops while_loop
 """,
     "kernel": """
+rlx.codegen.kernels.checks check
 rlx.codegen.kernels.collective all_reduce all_reduce_start all_reduce_done all_gather
     reduce_scatter all_to_all collective_broadcast collective_permute axis_index
 rlx.codegen.kernels.conv.conv conv conv_codes
@@ -99,9 +100,8 @@ rlx.codegen.kernels.splat.splat splat_project splat_coefficients
     "lowered kernel": """
 rlx.codegen.kernels.attention.attention attention/Tile
 rlx.codegen.kernels.conv.depthwise conv/Windowed
-rlx.codegen.kernels.conv.depthwise_last conv_channels_last/Windowed
-rlx.codegen.kernels.conv.tiles conv/Direct conv_bytes/Direct conv_bf16/Direct
-    conv_channels_last/Direct
+rlx.codegen.kernels.conv.tiles conv/Schedule conv_bytes/Schedule conv_bf16/Schedule
+    conv_channels_last/Schedule
 rlx.codegen.kernels.conv.winograd conv_winograd/Winograd
 rlx.codegen.kernels.indexing gather/GatherFromPanels
 rlx.codegen.kernels.linalg.decompositions_lapack eigh/Library svd/Library qr/Library
@@ -112,10 +112,9 @@ rlx.codegen.kernels.nests.control scan/OneKernel while_loop/OneKernel
 rlx.codegen.kernels.packed.experts grouped_dequant_matmul/Streamed grouped_dequant_matmul/Tile
 rlx.codegen.kernels.packed.int8 dequant_matmul_words/Streamed dequant_matmul_words/Tile
 rlx.codegen.kernels.packed.packed dequant_matmul/Streamed dequant_matmul/Tile
-rlx.codegen.kernels.products.blas matmul/Library matmul_transposed/Library
 rlx.codegen.kernels.products.pack_panels pack_panels/Turned
-rlx.codegen.kernels.products.tiles matmul/Tile matmul_bytes/Tile matmul_bf16/Tile
-    matmul_transposed/Tile matmul/Streamed matmul_transposed/Streamed
+rlx.codegen.kernels.products.tiles matmul/Schedule matmul_bytes/Schedule matmul_bf16/Schedule
+    matmul_transposed/Schedule
 rlx.codegen.kernels.sort.bitonic sort/Bitonic argsort/Bitonic
 rlx.codegen.kernels.sort.network sort/BatchInLanes argsort/BatchInLanes
 """,
@@ -135,10 +134,10 @@ rlx.passes.autodiff.rules.splat splat_project splat_tile_counts splat_visits spl
 """,
     "no kernel": """
 rlx.codegen.kernels.packed.pack_bytes bytes_as_words
-rlx.codegen.kernels.shape check barrier
+rlx.codegen.kernels.shape refuse_derivative barrier
 """,
     "no reference": """
-rlx.ir.reference.control barrier bytes_as_words
+rlx.ir.reference.control refuse_derivative barrier bytes_as_words
 rlx.ir.reference.elementwise stop_gradient
 rlx.ir.reference.shape reshape input param constant
 """,
@@ -177,7 +176,7 @@ rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training group_norm inst
     layer_norm2d
 rlx.ir.ops.collective all_reduce all_gather reduce_scatter all_to_all collective_broadcast
     collective_permute axis_index vary all_reduce_start all_reduce_done
-rlx.ir.ops.control checkpoint named barrier check
+rlx.ir.ops.control checkpoint named barrier refuse_derivative check
 rlx.ir.ops.conv conv
 rlx.ir.ops.conv_channels_last conv_channels_last
 rlx.ir.ops.conv_transpose conv_transpose conv_backward_input conv_backward_weight
@@ -234,7 +233,7 @@ rlx.ir.ops.attention_formula attention_formula attention_backward_formula rope_f
 rlx.ir.ops.attention_layout MASKED_SCORE VISIBLE_FROM AttentionLayout attention_layout layout_of
     mask_view
 rlx.ir.ops.axial_rope axial_rope2d
-rlx.ir.ops.bf16_products words_of_bf16 matmul_bf16 conv_bf16
+rlx.ir.ops.bf16_products BF16_PER_WORD words_of_bf16 matmul_bf16 conv_bf16
 rlx.ir.ops.branches cond
 rlx.ir.ops.byte_products BYTES SIGN pack_bytes bytes_as_words matmul_bytes conv_bytes matmul_codes
     conv_codes
@@ -243,7 +242,7 @@ rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training_formula batch_n
     grouped_axes require_channels require_elements
 rlx.ir.ops.collective Reduction all_reduce all_gather reduce_scatter all_to_all
     collective_broadcast collective_permute axis_index vary all_reduce_start all_reduce_done
-rlx.ir.ops.control checkpoint named barrier check
+rlx.ir.ops.control checkpoint named barrier refuse_derivative check
 rlx.ir.ops.conv conv require_direct require_tiles spatial_axes
 rlx.ir.ops.conv_channels_last images_first weights_first channels_to_front channels_to_back
     taps_to_front conv_channels_last planes_of
@@ -274,8 +273,8 @@ rlx.ir.ops.indexing NO_INDEX gather gather_backward scatter scatter_add scatter_
 rlx.ir.ops.layout pack_panels pack_channels
 rlx.ir.ops.leaf input param constant
 rlx.ir.ops.least_squares pseudo_inverse least_squares
-rlx.ir.ops.linalg LARGEST_OF_BLAS matmul require_tile matmul_transposed swapped swapped_type
-    dot_general_formula dot_general free_axes
+rlx.ir.ops.linalg LARGEST_OF_BLAS matmul require_tiled_product require_order matmul_transposed
+    swapped swapped_type dot_general_formula dot_general free_axes
 rlx.ir.ops.loops scan while_loop switch require_inputs require_carries require_branch
 rlx.ir.ops.loss softmax_cross_entropy_formula softmax_cross_entropy_with_logits
     softmax_cross_entropy_backward_formula softmax_cross_entropy_backward one_hot
@@ -396,7 +395,7 @@ rlx.passes.autodiff.rules.attention attention rope
 rlx.passes.autodiff.rules.branches switch
 rlx.passes.autodiff.rules.channel_norm batch_norm_training group_norm
 rlx.passes.autodiff.rules.collective all_reduce
-rlx.passes.autodiff.rules.control checkpoint barrier
+rlx.passes.autodiff.rules.control checkpoint refuse_derivative barrier
 rlx.passes.autodiff.rules.custom custom_call custom_derivative
 rlx.passes.autodiff.rules.elementwise mul sub complex_norm_sq
 rlx.passes.autodiff.rules.loops scan
@@ -415,7 +414,7 @@ rlx.passes.autodiff.rules.while_loops while_loop
 rlx.passes.vmap.rules.attention attention attention_backward rope
 rlx.passes.vmap.rules.collective all_reduce all_gather reduce_scatter all_to_all
     collective_broadcast collective_permute axis_index
-rlx.passes.vmap.rules.control checkpoint barrier check
+rlx.passes.vmap.rules.control checkpoint barrier refuse_derivative check
 rlx.passes.vmap.rules.conv conv
 rlx.passes.vmap.rules.custom custom_call
 rlx.passes.vmap.rules.decompositions qr eigh eig schur svd

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, MutableMapping
 from typing import TypeVar
 
+from rlx.errors import InternalError
 from rlx.ir.homes import homes_of
 from rlx.locks import importing
 
@@ -42,9 +43,16 @@ class LazyTable(MutableMapping[str, V]):
     def load(self, name: str) -> None:
         """Load the module that is listed for an entry; without one, do nothing."""
         home = homes_of(self.kind).get(name)
-        if home is not None and name not in self._known:
-            with importing():
-                importlib.import_module(home)
+        if home is None or name in self._known:
+            return
+        with importing():
+            module = importlib.import_module(home)
+        is_being_executed = getattr(module.__spec__, "_initializing", False)
+        if name not in self._known and not is_being_executed:
+            raise InternalError(
+                f"{home} is listed for {self.kind} {name} and has none",
+                remedy="run python tools/generate_homes.py",
+            )
 
     def __getitem__(self, name: str) -> V:
         if name not in self._known:

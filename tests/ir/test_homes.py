@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import InternalError
+from rlx.ir import lazy_table
 from rlx.ir.homes import homes_of
 from rlx.ir.homes_lists import LISTS
 from rlx.ir.lazy_table import LazyTable
@@ -43,3 +44,10 @@ def test_entries_that_are_not_listed_are_there_once_they_are_set() -> None:
     table["mine"] = 3
     assert table["mine"] == 3
     assert "mine" in table.names()
+
+
+def test_a_list_that_is_out_of_date_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy_table, "homes_of", lambda _: {"moved": "rlx.ir.shape"})
+    with pytest.raises(InternalError, match="listed for kernel moved") as raised:
+        LazyTable("kernel")["moved"]
+    assert "generate_homes" in str(raised.value)

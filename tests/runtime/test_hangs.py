@@ -329,7 +329,7 @@ def test_a_session_that_an_argument_asks_again_refuses(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="signals are not sent here")
 @pytest.mark.parametrize(
     ("declares", "number"),
-    [("declare_op", 7), ("declare_op", 250), ("Registry._claim", 30), ("Registry._claim", 500)],
+    [("declare_op", 7), ("declare_op", 60), ("Registry._claim", 3), ("Registry._claim", 30)],
 )
 def test_an_interrupt_waits_until_ops_and_rules_are_declared(
     declares: str, number: int, tmp_path: Path

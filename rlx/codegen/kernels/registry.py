@@ -170,7 +170,8 @@ def invoke_builder(
         chosen = "" if lowering is None else f" with lowering {lowering.name}"
         raise InternalError(
             f"no kernel for thunk kind {kind!r}{chosen}",
-            remedy="decompose the op or register a kernel in rlx/codegen/kernels",
+            remedy="decompose the op, or register a kernel in rlx/codegen/kernels and run "
+            "python tools/generate_homes.py",
         )
     if lowering is None:
         KERNELS[kind](scope, *readers, *writers, **attributes)
