@@ -212,7 +212,7 @@ rlx.ir.ops.reduction reduce_sum reduce_mean reduce_max reduce_min reduce_prod ar
 rlx.ir.ops.resample resample
 rlx.ir.ops.resize resize resize_nearest_2x depth_to_space space_to_depth
 rlx.ir.ops.scaled_weights decode_weights scaled_dequant_matmul
-rlx.ir.ops.shape reshape transpose expand narrow concat reverse pad slice iota
+rlx.ir.ops.shape reshape transpose expand narrow concat reverse pad slice iota extent
 rlx.ir.ops.signal fft rfft irfft fft_butterfly_stage log_mel
 rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backward inv det slogdet
 rlx.ir.ops.sort_stages sort_keys radix_counts radix_move sorted_values
@@ -302,7 +302,7 @@ rlx.ir.ops.resize BlockOrder resize resize_nearest_2x depth_to_space space_to_de
 rlx.ir.ops.resize_at_run_time whole_factor resampled_at_run_time
 rlx.ir.ops.scaled_weights decode_weights scaled_dequant_matmul parse_scheme spread nibbles
 rlx.ir.ops.segments checkpoint_steps Segments run_steps declare block row_of
-rlx.ir.ops.shape reshape transpose expand narrow concat reverse pad slice iota
+rlx.ir.ops.shape reshape transpose expand narrow concat reverse pad slice iota extent
 rlx.ir.ops.signal fft transform_length rfft irfft fft_butterfly_stage log_mel
 rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backward inv det slogdet
     identity widened swap_last diagonal_of times
@@ -357,7 +357,7 @@ rlx.ir.reference.pool max_pool min_pool sum_pool prod_pool max_pool_take max_poo
 rlx.ir.reference.random threefry2x32 philox4x32
 rlx.ir.reference.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min argmax argmin
     cumsum cumprod cummax cummin softmax log_softmax
-rlx.ir.reference.shape transpose expand narrow concat reverse pad slice iota
+rlx.ir.reference.shape transpose expand narrow concat reverse pad slice extent iota
 rlx.ir.reference.signal fft dft dft_of_prime dft_of_reals dft_to_reals rfft irfft
 rlx.ir.reference.solve solve triangular_solve cholesky lu
 rlx.ir.reference.splat splat_project splat_tile_counts splat_visits splat_entry_counts
