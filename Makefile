@@ -40,7 +40,7 @@ pytest: $(VENV)/.test
 DOORS := .venv-doors
 doors: $(DOORS)/.doors
 	$(DOORS)/bin/python -c "import jax, torch"
-	$(DOORS)/bin/python -m pytest -n auto --dist worksteal --draw $(or $(DRAW),8) tests/jaxpr tests/torch
+	$(DOORS)/bin/python -m pytest -n auto --dist worksteal --draw $(or $(DRAW),8) tests/jaxpr tests/stablehlo tests/torch
 
 $(DOORS)/.doors: pyproject.toml Makefile
 	test -x $(DOORS)/bin/python || $(PYTHON) -m venv $(DOORS)

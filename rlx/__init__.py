@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rlx.runtime.compile import compile as compile
     from rlx.runtime.executable import Executable as Executable
     from rlx.runtime.session import Session as Session
+    from rlx.stablehlo import from_stablehlo as from_stablehlo
     from rlx.torch import from_torch as from_torch
     from rlx.tracing.eager import clear_eager_cache as clear_eager_cache
     from rlx.tracing.eager import eager_cache_info as eager_cache_info
@@ -131,6 +132,7 @@ _HOMES = {
     "rlx.runtime.compile": ["compile"],
     "rlx.runtime.executable": ["Executable"],
     "rlx.runtime.session": ["Session"],
+    "rlx.stablehlo": ["from_stablehlo"],
     "rlx.torch": ["from_torch"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

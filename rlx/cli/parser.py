@@ -30,6 +30,7 @@ rlx compiles tensor programs to one native function on one block of memory.
 
 SRC, which most commands take, is one of
   model.onnx           an ONNX model; --shape x=f32[1,8] gives extents that it leaves open
+  model.stablehlo      text or bytecode of StableHLO, or an export of JAX
   model.rlx            a graph written by rlx.ir.serialize.save, or its text form
   package.module:name  a Python function that returns a Graph (or a pair of a Graph and its
   path/to/file.py:name params), a Graph itself, or a function of arrays; the arrays are

@@ -1,6 +1,7 @@
 """What SRC names: a graph file, or something in a Python module.
 
 model.onnx                    a model of ONNX; --shape gives extents that it leaves open
+model.stablehlo               text or bytecode of StableHLO, or an export of JAX
 model.rlx                     written by `rlx.ir.serialize.save`, or the text form
 package.module:build          a function that returns a Graph, or (Graph, params)
 path/to/file.py:graph         a Graph

@@ -9,12 +9,16 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
-from rlx.ir.shape import normalize_axis
+from rlx.ir import ops
+from rlx.ir.dtype import as_array_dtype
+from rlx.ir.shape import Dim, normalize_axis
+from rlx.ir.types import TensorType
 from rlx.numpy import indexing, shaping
 from rlx.numpy.axes import require_per_axis, static_shape
 from rlx.numpy.index_plan import from_front
-from rlx.tracing.apply import as_tracer, convert, function
+from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.tracing.trace import shape_of
+from rlx.tracing.widths import canonical
 
 
 @function
@@ -40,7 +44,12 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Any:
     """The index on one axis, in an array of `shape`."""
     line: list[Any] = [1] * len(shape)
     line[normalize_axis(dimension, len(shape))] = -1
-    return rnp.broadcast_to(rnp.reshape(iota(dtype, shape[dimension]), line), shape)
+    extent = shape[dimension]
+    if isinstance(extent, Dim):
+        numbers = emit(ops.iota, type=TensorType(canonical(as_array_dtype(dtype)), (extent,)))
+        places = tuple(axis for axis in range(len(shape)) if axis != dimension % len(shape))
+        return rnp.broadcast_to(rnp.expand_dims(numbers, places), tuple(shape))
+    return rnp.broadcast_to(rnp.reshape(iota(dtype, extent), line), shape)
 
 
 @function

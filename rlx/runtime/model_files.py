@@ -14,7 +14,10 @@ from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.limits import LoadLimits
 
-READERS = {".onnx": "rlx.onnx", ".pt2": "rlx.torch"}
+READERS = {
+    ".mlir": "rlx.stablehlo", ".onnx": "rlx.onnx", ".pt2": "rlx.torch",
+    ".stablehlo": "rlx.stablehlo",
+}  # fmt: skip
 """Modules whose `load(path, dims=, limits=)` returns a graph with the values of its params."""
 
 
