@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from rlx.errors import LimitError as LimitError
     from rlx.errors import RlxError as RlxError
     from rlx.ir.graph import Graph as Graph
+    from rlx.ir.lowering import Schedule as Schedule
+    from rlx.ir.schedules import Schedules as Schedules
     from rlx.ir.shape import Dim as Dim
     from rlx.ir.types import TensorType as TensorType
     from rlx.jaxpr.from_jax import from_jax as from_jax
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from rlx.runtime.compile import compile as compile
     from rlx.runtime.executable import Executable as Executable
     from rlx.runtime.session import Session as Session
+    from rlx.runtime.tune import tune as tune
     from rlx.stablehlo import from_stablehlo as from_stablehlo
     from rlx.torch import from_torch as from_torch
     from rlx.tracing.eager import clear_eager_cache as clear_eager_cache
@@ -122,6 +125,8 @@ _HOMES = {
         "tree_map", "tree_structure", "tree_unflatten",
     ],
     "rlx.ir.graph": ["Graph"],
+    "rlx.ir.lowering": ["Schedule"],
+    "rlx.ir.schedules": ["Schedules"],
     "rlx.ir.shape": ["Dim"],
     "rlx.ir.types": ["TensorType"],
     "rlx.jaxpr.from_jax": ["from_jax"],
@@ -132,6 +137,7 @@ _HOMES = {
     "rlx.runtime.compile": ["compile"],
     "rlx.runtime.executable": ["Executable"],
     "rlx.runtime.session": ["Session"],
+    "rlx.runtime.tune": ["tune"],
     "rlx.stablehlo": ["from_stablehlo"],
     "rlx.torch": ["from_torch"],
 }  # fmt: skip

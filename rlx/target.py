@@ -45,6 +45,11 @@ class Target:
     is_serial: bool = False
     """True if one thread runs the code: no kernel keeps scratch for each of several."""
 
+    schedules: str = ""
+    """Schedules of contractions, as `rlx.ir.schedules` reads them, in place of chosen ones."""
+    requires_schedules: bool = False
+    """True if one of these that no contraction takes is an error."""
+
     @property
     def vector_bytes(self) -> int:
         """Width of the widest vector registers (64 with AVX-512, 32 with AVX, 16 otherwise)."""

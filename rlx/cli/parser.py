@@ -87,6 +87,14 @@ examples:
   $ rlx bench model.rlx
   $ rlx bench model.rlx --repeats 50 --top 10 --backend c
 """,
+    "tune": """
+Schedules that are faster are used by all that is compiled on this machine afterwards; with -o
+they are written to a file, which rlx.Schedules.load reads for rlx.compile(..., schedules=).
+
+examples:
+  $ rlx tune model.rlx --seconds 0.2
+  $ rlx tune model.rlx --seconds 0.2 -o model.schedules
+""",
     "doctor": """
 The exit code is 0 if graphs can be compiled and run here, 1 if something needed is missing.
 
@@ -346,6 +354,19 @@ def _add_bench(parser: ArgumentParser) -> None:
     _add_extent(parser)
 
 
+def _add_tune(parser: ArgumentParser) -> None:
+    _add_source(parser)
+    _add_arrays(parser)
+    parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, metavar="S", help="time to measure; default: 60"
+    )
+    parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="write the schedules here, keep none"
+    )
+
+
 def _add_doctor(_: ArgumentParser) -> None:
     """`doctor` takes no arguments."""
 
@@ -402,6 +423,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "run": ("run a program on arrays from files", _add_run),
     "inspect": ("read any stage between graph and machine code", _add_inspect),
     "bench": ("time every kernel, with the machine's peak for comparison", _add_bench),
+    "tune": ("measure schedules of products and convolutions, keep the fastest", _add_tune),
     "doctor": ("say what was found on this machine, what is missing, how to get it", _add_doctor),
     "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),
     "generate": ("continue a text with a language model from a GGUF file", _add_generate),

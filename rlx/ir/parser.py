@@ -50,6 +50,16 @@ def parse_graph(
         return graph
 
 
+def parse_lowering(text: str, *, file: str = "<text>") -> Lowering:
+    """Return the record that `text` spells, as `format_lowering` prints it."""
+    with loading(None, file) as budget:
+        stream = TokenStream(text, file, budget)
+        parser = GraphParser(stream, AttributeParser(stream, b""), {})
+        found = parser.record()
+        stream.expect_kind("end", "the end of the text")
+        return found
+
+
 class GraphParser:
     """Parses one graph; sub-graphs get a parser of their own that shares the symbols."""
 
@@ -186,6 +196,10 @@ class GraphParser:
         if not self.stream.skip("lowering"):
             return None
         self.stream.expect("=")
+        return self.record()
+
+    def record(self) -> Lowering:
+        """Parse `tile(rows = 4, ...)`."""
         token = self.stream.expect_kind("word", "a lowering record")
         if token.text not in RECORDS:
             known = ", ".join(RECORDS)

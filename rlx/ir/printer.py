@@ -32,7 +32,7 @@ from rlx.ir.graph import Graph, Node
 from rlx.ir.literal import Literal
 from rlx.ir.literal_text import element_texts, float_text
 from rlx.ir.lowering import Lowering
-from rlx.ir.op import Trait
+from rlx.ir.op import Attrs, Trait
 from rlx.ir.shape import Dim, Symbol, symbols_of
 from rlx.ir.types import TensorType
 
@@ -52,6 +52,11 @@ def format_node(node: Node, *, indent: str = "") -> str:
     """Return one node in the short form, for messages; `indent` precedes its further lines."""
     style = Style(full=False, sources=False, long_literal=elided_literal)
     return style.node(node, indent)
+
+
+def format_attributes(attrs: Attrs) -> str:
+    """Return the attributes that differ from their defaults, as the text form has them."""
+    return Style(full=False, sources=False, long_literal=elided_literal).attributes(attrs)
 
 
 def format_lowering(lowering: Lowering) -> str:
@@ -116,12 +121,16 @@ class Style:
         text = node.op.name
         if node.operands:
             text += " " + ", ".join(operand.label for operand in node.operands)
-        attributes = ", ".join(
-            f"{f.name} = {self.value(getattr(node.attrs, f.name), indent)}"
-            for f in dataclasses.fields(node.attrs)
-            if self.full or exact(getattr(node.attrs, f.name)) != exact(f.default)
-        )
+        attributes = self.attributes(node.attrs, indent)
         return f"{text} {{{attributes}}}" if attributes else text
+
+    def attributes(self, attrs: Attrs, indent: str = "") -> str:
+        """Print `name = value, ...`."""
+        return ", ".join(
+            f"{f.name} = {self.value(getattr(attrs, f.name), indent)}"
+            for f in dataclasses.fields(attrs)
+            if self.full or exact(getattr(attrs, f.name)) != exact(f.default)
+        )
 
     def _suffixes(self, node: Node, indent: str) -> str:
         text = ""

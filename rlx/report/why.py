@@ -13,6 +13,8 @@ from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
 from rlx.ir.printer import format_lowering
+from rlx.passes.layout.given_schedules import contraction_name
+from rlx.passes.layout.schedule_costs import alternatives
 from rlx.passes.rewrite import bodies_of
 from rlx.report.places import short_place
 from rlx.report.stages import Stages
@@ -96,9 +98,10 @@ def _missed(stages: Stages) -> Iterator[WhyLine]:
 
 def _chosen(stages: Stages) -> Iterator[WhyLine]:
     for node, choice in stages.decisions.chosen:
-        operands = ", ".join(str(operand.type) for operand in node.operands)
         record = "" if choice.lowering is None else f" as {format_lowering(choice.lowering)}"
-        yield WhyLine(f"{node.op.name}({operands}){record}", str(choice), _places((node,)))
+        costs = alternatives(node, choice, stages.target)
+        why = "\n    ".join([str(choice), *([f"estimated {costs}"] if costs else [])])
+        yield WhyLine(f"{contraction_name(node)}{record}", why, _places((node,)))
 
 
 def _calls(stages: Stages) -> Iterator[WhyLine]:

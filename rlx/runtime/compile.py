@@ -37,10 +37,12 @@ from rlx.runtime.lower import (
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram, copy_later
 from rlx.runtime.residents import Residents
 from rlx.runtime.signature import named_params
+from rlx.runtime.tuned import with_schedules
 from rlx.target import Target, detect_target
 
 if TYPE_CHECKING:
     from rlx.codegen.lower import Program
+    from rlx.ir.lowering import Schedule
     from rlx.passes.precision.policy import Precision
     from rlx.runtime.nan_check import CheckedExecutable
     from rlx.runtime.reference import ReferenceExecutable
@@ -56,6 +58,7 @@ def compile(
     nan_check: bool = ...,
     precision: Precision = ...,
     blas: str = ...,
+    schedules: Mapping[str, Schedule | str] | None = ...,
 ) -> Executable: ...
 
 
@@ -69,6 +72,7 @@ def compile(
     nan_check: bool = ...,
     precision: Precision = ...,
     blas: str = ...,
+    schedules: Mapping[str, Schedule | str] | None = ...,
 ) -> ReferenceExecutable: ...
 
 
@@ -82,6 +86,7 @@ def compile(
     nan_check: bool = ...,
     precision: Precision = ...,
     blas: str = ...,
+    schedules: Mapping[str, Schedule | str] | None = ...,
 ) -> Executable | ReferenceExecutable: ...
 
 
@@ -94,6 +99,7 @@ def compile(
     nan_check: bool = False,
     precision: Precision = None,
     blas: str = "auto",
+    schedules: Mapping[str, Schedule | str] | None = None,
 ) -> Executable | ReferenceExecutable:
     """Compile `graph` for this machine.
 
@@ -107,6 +113,8 @@ def compile(
     `blas` is "auto": a BLAS library, where there is one, computes what it is faster at, which are
     large linear systems and decompositions; "system", the path of a library or its name, such as
     "openblas": it computes large products (`passes.layout.use_blas`), too; or "none".
+    `schedules` says how contractions are computed (`rlx.Schedules`), by the name of a node or as
+    `rlx inspect --why` names them; by default those are used that `rlx.tune` found on this machine.
     `RLX_KERNEL_DISPATCH=common` replaces ops with a kernel of their own by their second bodies.
     """
     if not isinstance(graph, Graph):
@@ -115,7 +123,7 @@ def compile(
             remedy="use rlx.jit for a function",
         )
     params = {**graph.param_values, **named_params(params)}
-    target = detect_target()
+    target = with_schedules(detect_target(), schedules)
     if precision is not None:
         graph, target = _at_precision(graph, target, precision)
     graph = _as_dispatched(graph)
@@ -143,7 +151,7 @@ def compile_beside(
     What `setup` lays out, and what runs replace in place, is in memory once; runs take turns.
     A graph that has a name is built only if no program is kept under it.
     """
-    target, chosen = detect_target(), choose_backend(backend)
+    target, chosen = with_schedules(detect_target(), None), choose_backend(backend)
     lapack = Lapack(partial(has_lapack, target))
     cache, count = ProgramCache.here(chosen, target, lapack), thread_count(threads, target)
     made = [_obtain(graph, cache, count) for graph in graphs]

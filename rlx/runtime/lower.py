@@ -48,13 +48,21 @@ def lower_for(
     """
     with importing():
         from rlx.codegen.lower import lower_graph
+        from rlx.passes.decisions import Decisions
+        from rlx.passes.layout.given_schedules import require_used
         from rlx.passes.pipeline import pipeline
         from rlx.passes.stage_files import dump_directory
 
     with blamed(f"compiling {graph.name!r}", calling_source()):
         require_carried(graph)
     large = takes_products(blas)
-    done = pipeline(claimed_ops(), target, lapack=lapack, takes_products=large).run(graph)
+    decisions = Decisions() if target.requires_schedules else None
+    rewriting = pipeline(
+        claimed_ops(), target, lapack=lapack, takes_products=large, decisions=decisions
+    )
+    done = rewriting.run(graph)
+    if decisions is not None:
+        require_used((node for node, _ in decisions.chosen), target)
     program = lower_graph(done, target, passes)
     directory = dump_directory()
     if directory is not None:

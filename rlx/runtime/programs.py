@@ -81,9 +81,9 @@ class ProgramCache:
         digest = content_key("named", graph.name) if isinstance(graph, NamedGraph) else _of(graph)
         if digest is None:
             return None
-        machine = (*_machine(self.target), self.backend.version(self.target))
+        machine = (*machine_parts(self.target), self.backend.version(self.target))
         return content_key(
-            digest, self.backend.name, self.blas, str(threads), *machine, *_versions()
+            digest, self.backend.name, self.blas, str(threads), *machine, *versions()
         )
 
     def load(self, key: str, graph: Graph | None, module: Callable[[], Module]) -> Kept | None:
@@ -169,17 +169,18 @@ def _of(graph: Graph) -> str | None:
     return graph_digest(graph)
 
 
-def _machine(target: Target) -> tuple[str, ...]:
+def machine_parts(target: Target) -> tuple[str, ...]:
     """Return what code depends on; the number of cores is not among it."""
     caches = (str(size) for size in (target.l1, target.l2, target.l3, target.multiply_units))
     asked = {"strict": target.is_strict, "serial": target.is_serial}
     chosen = (name for name, holds in asked.items() if holds)
     machine = (target.architecture, target.vendor, target.cpu)
-    return *machine, *caches, *sorted(target.features), *chosen
+    return *machine, *caches, *sorted(target.features), *chosen, target.schedules
 
 
 @functools.cache
-def _versions() -> tuple[str, ...]:
+def versions() -> tuple[str, ...]:
+    """Return what made code depends on besides the machine."""
     return rlx.__version__, _source_stamp(), np.__version__, platform.python_version()
 
 

@@ -55,11 +55,14 @@ Not fused: 2
     at model.py:6 in mlp
 
 Kernels chosen: 2
-  matmul(f32[8, 32], f32[32, 48]) as {RECORD}
+  matmul(f32[8, 32], param f32[32, 48]) as {RECORD}
     b is packed in setup: it depends on params and constants only
+    estimated thousands of cycles: this schedule 0.768, tiles of 4 rows and 16 \
+columns in place 0.768, tiles of 3 rows and 24 columns 0.864, plain loops 2.3
     at model.py:2 in mlp
   matmul(f32[8, 48], f32[48, 3])
     plain loops: 8 rows, 1152 multiply-adds; packing pays from 4 rows, 8192 on
+    estimated thousands of cycles: tiles of 8 rows and 8 columns 0.384, these plain loops 0.216
     at model.py:5 in mlp
 
 Calls: 4

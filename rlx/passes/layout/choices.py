@@ -14,6 +14,7 @@ from rlx.ir.lowering import Lowering
 class Why(enum.Enum):
     """A sentence each; `{found}` and `{limit}` are what was found and what would have done."""
 
+    GIVEN = "the schedule that was given, or measured as the fastest"
     WIDENED = "multiplied in f32 and rounded once: there are no tiles of {found}"
     PAIRS = "pairs of bf16 are multiplied at once, and summed in f32: {found} has the instruction"
     SLOW_PAIRS = (

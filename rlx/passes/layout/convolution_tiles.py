@@ -85,7 +85,7 @@ def cheapest_tile(planes: Planes, each: int, vectors: Vectors) -> Schedule | Non
 
 def cheapest_tile_over(rows: int, columns: int, each: int, vectors: Vectors) -> Schedule:
     """Choose the tile of least cost over so many positions."""
-    found = _tiles(rows, columns, each, vectors.lanes, vectors.registers)
+    found = tiles_that_fit(rows, columns, each, vectors.lanes, vectors.registers)
 
     def cost(tile: Schedule) -> float:
         return cycles_of_tiles(tile, rows, columns, each, vectors.units)
@@ -93,7 +93,9 @@ def cheapest_tile_over(rows: int, columns: int, each: int, vectors: Vectors) -> 
     return min(found, key=lambda t: (cost(t), -_size(t), -t.columns, -t.across))
 
 
-def _tiles(rows: int, columns: int, each: int, lanes: int, registers: int) -> Iterator[Schedule]:
+def tiles_that_fit(
+    rows: int, columns: int, each: int, lanes: int, registers: int
+) -> Iterator[Schedule]:
     """Yield the tiles that fit the registers and the result."""
     for vectors in range(1, min(_MOST_VECTORS, -(-each // lanes)) + 1):
         budget = most_rows(vectors, registers)

@@ -22,7 +22,8 @@ from rlx.ir.op import OpDef, make_attrs
 from rlx.ir.ops.packed_int8 import block_bytes, block_words
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
-from rlx.passes.layout.pack_operands import choose_tile, in_panels, is_prepared
+from rlx.passes.layout.pack_operands import choose_tile, in_panels
+from rlx.passes.layout.prepared import is_prepared
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
 

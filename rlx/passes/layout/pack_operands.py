@@ -25,11 +25,13 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import PANELS, ROWS, Schedule, Tile, Turned
-from rlx.ir.op import Trait, make_attrs
+from rlx.ir.op import make_attrs
 from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
 from rlx.ir.ops.linalg import swapped
 from rlx.ir.shape import Extent, format_shape, product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
+from rlx.passes.layout.given_schedules import given_schedule
+from rlx.passes.layout.prepared import is_prepared
 from rlx.passes.layout.split_product import Matrices, product_loops
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
@@ -106,7 +108,7 @@ def choose_product(node: Node, target: Target) -> Choice:
     choice = _choose(node, target)
     if choice.why not in (Why.PACKED, Why.PACKED_ONCE, Why.ONE_PANEL):
         return Why.WIDENED.because(a.dtype)
-    product_ = _Product.of(node)
+    product_ = Product.of(node)
     if target.has_slow_bf16_dots and product_.rows > _ROWS_OF_SLOW_PAIRS:
         return Why.SLOW_PAIRS.because(target.cpu, _ROWS_OF_SLOW_PAIRS)
     assert isinstance(choice.lowering, Schedule)
@@ -116,7 +118,7 @@ def choose_product(node: Node, target: Target) -> Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
+class Product:
     """The matrices of a product, and which of its operands are stored transposed."""
 
     node: Node
@@ -129,7 +131,7 @@ class _Product:
     width: Extent
 
     @classmethod
-    def of(cls, node: Node) -> _Product:
+    def of(cls, node: Node) -> Product:
         (a, left), (b, right) = product_operands(node)
         height, inner = (a.shape[-1], a.shape[-2]) if left else a.shape[-2:]
         if b.rank == 2:
@@ -156,6 +158,14 @@ class _Product:
         inner, left = upper(self.inner), self.transposed[0]
         return Matrices(batch, self.rows, inner, self.columns, self.size, left)
 
+    def completed(self, given: Schedule) -> Schedule:
+        """Return a given schedule with the loops that it leaves open."""
+        if given.order or given.library != "none":
+            return given
+        if given.left == "registers":
+            return replace(given, order=("batch", PANELS, ROWS))
+        return product_loops(given, self.matrices)
+
     def scheduled(self, tile: Tile, *, packed: bool) -> Schedule:
         """Return the schedule by a tile."""
         right: Literal["panels", "in_place"] = "panels" if packed else "in_place"
@@ -169,8 +179,11 @@ def _choose(node: Node, target: Target) -> Choice:
         return Why.DTYPE.because(a.dtype)
     if not target.has_vectors:
         return Why.NO_VECTORS.because(target.cpu)
-    found = _Product.of(node)
+    found = Product.of(node)
     a, b, columns = found.a, found.b, found.columns
+    given = given_schedule(node, target)
+    if given is not None:
+        return Why.GIVEN.because(lowering=found.completed(given))
     if columns == 0:
         return Why.COLUMNS.because(found.width)
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
@@ -188,7 +201,7 @@ def _choose(node: Node, target: Target) -> Choice:
     return _packing(found, tile)
 
 
-def _choose_in_place(found: _Product, target: Target) -> Choice | None:
+def _choose_in_place(found: Product, target: Target) -> Choice | None:
     """Choose how an unpacked `b` is read; None where its columns suit no tile."""
     rows, columns = found.rows, found.columns
     lanes, registers = target.lanes(found.size), target.vector_registers
@@ -202,7 +215,7 @@ def _choose_in_place(found: _Product, target: Target) -> Choice | None:
     return Why.IN_PLACE.because(rows, _FEW_ROWS, found.scheduled(tile, packed=False))
 
 
-def _packing(found: _Product, tile: Tile) -> Choice:
+def _packing(found: Product, tile: Tile) -> Choice:
     """Choose whether `b` is packed for `tile`."""
     fits = pays(found.node, found.height, found.inner, found.columns)
     elements, packed = upper(found.inner) * found.columns, found.scheduled(tile, packed=True)
@@ -229,9 +242,12 @@ def packed_product(node: Node, choice: Choice) -> Value | None:
         pairs = _product_of_pairs(a, b, choice.lowering, (a_transposed, b_transposed))
         result: Value = ops.cast(pairs, to=node.result.dtype)
         return result
-    if choice.lowering.right == "panels":
+    if choice.lowering.right == "in_place" and choice.lowering.library == "none":
+        b = node.operands[1]
+    elif choice.lowering.right == "panels" and choice.lowering.library == "none":
         b = in_panels(b, choice.lowering.columns, choice.lowering.lanes, transposed=b_transposed)
-    return lowered_product(a, b, choice.lowering, left=a_transposed)
+    right = b_transposed and choice.lowering.library != "none"
+    return lowered_product(a, b, choice.lowering, left=a_transposed, right=right)
 
 
 def _product_of_pairs(
@@ -311,21 +327,6 @@ def pays(node: Node, height: Extent, inner: Extent, columns: int) -> bool:
 def stays_in_place(b: Value, height: int, inner: int, columns: int) -> bool:
     """True if `b` is computed anew and has so few rows of `a` that packing it would not pay."""
     return height <= _FEW_ROWS and inner * columns >= _MIN_ELEMENTS and not is_prepared(b)
-
-
-def is_prepared(value: Value) -> bool:
-    """True if `value` depends on params and constants only: its packing runs once."""
-    seen, open_values = {value}, [value]
-    while open_values:  # deep networks have more nodes on a path than calls may nest
-        current = open_values.pop()
-        if current.op is ops.input or current.op.has(Trait.EXPANDS):
-            return False
-        if current.op is ops.param and current.node.name in current.graph.donations:
-            return False
-        fresh = [operand for operand in current.node.operands if operand not in seen]
-        seen.update(fresh)
-        open_values += fresh
-    return True
 
 
 def without_transpose(value: Value) -> tuple[Value, bool]:

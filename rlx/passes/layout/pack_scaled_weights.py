@@ -16,7 +16,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.ops.linalg import swapped
 from rlx.ir.ops.scaled_weights import nibbles, parse_scheme
-from rlx.passes.layout.pack_operands import is_prepared
+from rlx.passes.layout.prepared import is_prepared
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 
 _OF_PAIRS = ("int4", "nvfp4")

@@ -11,7 +11,8 @@ from rlx.ir.graph import Node
 from rlx.ir.lowering import Schedule
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.convolution_tiles import Vectors, cycles_of_tiles
-from rlx.passes.layout.pack_operands import choose_tile, is_prepared
+from rlx.passes.layout.pack_operands import choose_tile
+from rlx.passes.layout.prepared import is_prepared
 from rlx.target import Target
 
 _PACK = 0.25

@@ -40,7 +40,9 @@ from rlx.passes.layout.convolution_tiles import (
     cheapest_tile,
     only_pads,
 )
-from rlx.passes.layout.pack_operands import in_panels, is_prepared
+from rlx.passes.layout.given_schedules import given_schedule
+from rlx.passes.layout.pack_operands import in_panels
+from rlx.passes.layout.prepared import is_prepared
 from rlx.passes.layout.winograd_tiles import (
     WinogradChoice,
     choose_winograd,
@@ -66,17 +68,29 @@ def choose_channels_last(node: Node, target: Target) -> Choice:
         return Why.DTYPE.because(x.dtype)
     if not all(isinstance(extent, int) for extent in w.shape):
         return Why.SYMBOLIC_WINDOW.because(w.type)
+    given = given_schedule(node, target)
+    if given is not None:
+        return Why.GIVEN.because(lowering=with_loops(node, given))
     found = transformed(node, target)
     if found is not None:
         step = found.lowering.step
         return Why.TRANSFORMED.because((step + TAPS - 1) ** 2, (TAPS * step) ** 2, found.lowering)
-    planes, outputs, size = _planes(node), upper(w.shape[-1]), x.dtype.size
-    tile = cheapest_tile(planes, outputs, Vectors.of(target, size))
+    tile = cheapest_tile(
+        planes_of_images(node), upper(w.shape[-1]), Vectors.of(target, x.dtype.size)
+    )
     if tile is None:
         return Why.FEW_CHANNELS.because(w.shape[-1], FEWEST_LANES)
-    images = upper(x.shape[0])
-    loops = convolution_loops(tile, images, planes, outputs, size, channels_last=True)
-    return Why.CONVOLVED.because(lowering=loops)
+    return Why.CONVOLVED.because(lowering=with_loops(node, tile))
+
+
+def with_loops(node: Node, tile: Schedule) -> Schedule:
+    """Return the schedule of a tile with the loops that it leaves open."""
+    if tile.order:
+        return tile
+    x, w = node.operands
+    images, outputs = upper(x.shape[0]), upper(w.shape[-1])
+    planes = planes_of_images(node)
+    return convolution_loops(tile, images, planes, outputs, x.dtype.size, channels_last=True)
 
 
 def _by_channels(node: Node, target: Target) -> Schedule:
@@ -175,7 +189,7 @@ def _sliding_of(node: Node) -> Geometry:
     return geometry(node.result.rank - 2, **attributes)
 
 
-def _planes(node: Node) -> Planes:
+def planes_of_images(node: Node) -> Planes:
     """Return the planes of a convolution once its input is padded."""
     x, w = node.operands
     spatial = padded_shape((0, 0, *x.shape[1:-1]), _sliding_of(node))[2:]

@@ -49,6 +49,7 @@ from rlx.passes.layout.convolution_tiles import (
     only_pads,
     sliding_of,
 )
+from rlx.passes.layout.given_schedules import given_schedule
 from rlx.passes.layout.single_taps import beats_product
 from rlx.passes.layout.tile_channels_last import choose_channels_last, lowered_channels_last
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
@@ -102,6 +103,9 @@ def _choose(node: Node, target: Target) -> Choice:
         return Why.DTYPE.because(x.dtype)
     if not all(isinstance(e, int) for e in (x.shape[1], *w.shape)):
         return Why.SYMBOLIC_WINDOW.because(w.type)
+    given = given_schedule(node, target)
+    if given is not None:
+        return Why.GIVEN.because(lowering=with_loops(node, given))
     if is_product(node):
         return Why.WHOLE_WINDOW.because()
     if is_pointwise(node) and isinstance(product(node.result.shape[2:]), int):
@@ -133,7 +137,12 @@ def choose_window(node: Node, target: Target) -> Windowed | None:
     x, w = node.operands
     groups, lanes = node.attribute("groups"), target.lanes(x.dtype.size)
     few = upper(w.shape[0]) // groups < FEWEST_LANES
-    if x.shape[1] != groups or not few or _planes(node).strides[2] > _LARGEST_STEP or lanes < 2:
+    if (
+        x.shape[1] != groups
+        or not few
+        or planes_of_convolution(node).strides[2] > _LARGEST_STEP
+        or lanes < 2
+    ):
         return None
     return Windowed(lanes)
 
@@ -144,16 +153,24 @@ def choose_tile(node: Node, target: Target, *, per_word: int = 1) -> Schedule | 
     A word has `per_word` channels.
     """
     x, w = node.operands
-    outputs, groups, planes = upper(w.shape[0]), node.attribute("groups"), _planes(node)
-    size = max(x.dtype.size, DType.F32.size)  # bf16 is summed in f32
-    tile = cheapest_tile(planes, outputs // groups, Vectors.of(target, size))
-    if tile is None:
-        return None
+    each = upper(w.shape[0]) // node.attribute("groups")
+    vectors = Vectors.of(target, max(x.dtype.size, DType.F32.size))  # bf16 is summed in f32
+    tile = cheapest_tile(planes_of_convolution(node), each, vectors)
+    return None if tile is None else with_loops(node, tile, per_word=per_word)
+
+
+def with_loops(node: Node, tile: Schedule, *, per_word: int = 1) -> Schedule:
+    """Return the schedule of a tile with the loops that it leaves open."""
+    if tile.order:
+        return tile
+    x, w = node.operands
+    planes = planes_of_convolution(node)
     words = replace(planes, channels=-(-planes.channels // per_word))
-    return convolution_loops(tile, upper(x.shape[0]), words, outputs, size, groups=groups)
+    images, outputs, size = upper(x.shape[0]), upper(w.shape[0]), max(x.dtype.size, DType.F32.size)
+    return convolution_loops(tile, images, words, outputs, size, groups=node.attribute("groups"))
 
 
-def _planes(node: Node) -> Planes:
+def planes_of_convolution(node: Node) -> Planes:
     """Return the planes of a convolution once its input is padded."""
     x, w = node.operands
     return Planes.of(padded_shape(x.shape, sliding_of(node)), w.shape, undilated(sliding_of(node)))
