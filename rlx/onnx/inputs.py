@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from rlx.errors import FormatError, InputError
 from rlx.ir.shape import Dim, Extent, Shape, format_shape
 from rlx.ir.types import TensorType
@@ -82,16 +84,43 @@ def bounded_shape(value: Any, dims: Dims, given: tuple[int, ...], title: str) ->
 
 
 def check_dims(values: Sequence[Any], dims: Dims, title: str) -> None:
-    """Raise InputError for a name in `dims` that is neither an open dimension nor an input."""
-    names = {value.name for value in values}
-    open_dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}
+    """Raise InputError for what `dims` has that no input has: names, extents, shapes."""
+    shapes = {value.name: value.type.tensor_type for value in values}
+    open_dims = {d.dim_param for t in shapes.values() for d in t.shape.dim if d.dim_param}
+    names = shapes.keys()
     for name, given in dims.items():
-        if name not in (names if isinstance(given, (tuple, list)) else open_dims):
+        listed = isinstance(given, (tuple, list))
+        if name not in (names if listed else open_dims):
             raise InputError(
                 f"{title}: dims= has {name!r}, which no input has",
                 remedy=f"open dimensions are: {', '.join(sorted(open_dims)) or 'none'}; "
                 f"shapes may be given for: {', '.join(sorted(names)) or 'none'}",
             )
+        for extent in given if listed else [given]:
+            _require_extent(extent, name, title)
+        if listed and shapes[name].HasField("shape"):
+            _require_shape(tuple(given), shapes[name].shape.dim, name, title)
+
+
+def _require_extent(extent: Any, name: str, title: str) -> None:
+    known = isinstance(extent, (int, np.integer)) and not isinstance(extent, bool)
+    if not (isinstance(extent, Dim) or (known and extent >= 0)):
+        raise InputError(
+            f"{title}: dims= has the extent {extent!r} for {name!r}",
+            remedy="give an integer from 0 on, or an rlx.Dim with max=",
+        )
+
+
+def _require_shape(given: Shape, declared: Sequence[Any], name: str, title: str) -> None:
+    pairs = zip(given, declared, strict=False)
+    if len(given) != len(declared) or any(_is_fixed(d) and d.dim_value != n for n, d in pairs):
+        listed = ", ".join(str(d.dim_value) if _is_fixed(d) else d.dim_param or "?"
+                           for d in declared)  # fmt: skip
+        raise InputError(
+            f"{title}: dims= has the shape {format_shape(given)} for input {name!r}, which the "
+            f"model declares as ({listed})",
+            remedy="give as many extents as the input has, with those that are fixed",
+        )
 
 
 def _is_fixed(dim: Any) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 from typing import Any
 
 from rlx.errors import Source, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.limits import LoadLimits, loading
 from rlx.onnx.importer import Importer
-from rlx.onnx.inputs import Dims, declared_inputs, input_type
+from rlx.onnx.inputs import Dims, check_dims, declared_inputs, input_type
 from rlx.onnx.model import Model, names_of, read_model
 from rlx.onnx.scope import Scope
 from rlx.onnx.symbolic import computed
@@ -29,10 +31,12 @@ def load(
 
     `dims` gives extents to the dimensions that the model leaves open, by their names, or shapes
     to inputs, by theirs: numbers, or `rlx.Dim` with a bound. Initializers are the graph's params;
-    `graph.param_values` has their arrays, with which it is compiled. A file that needs more than
+    `graph.param_values` has their arrays, with which it is compiled. The graph has the name of the
+    file, as far as that is an identifier. A file that needs more than
     `limits` to be loaded raises `LimitError`.
     """
     model = read_model(source, limits)
+    check_dims(declared_inputs(model), dims or {}, model.title)
     with loading(limits, model.title):
         return _graph_of(model, dims)
 
@@ -64,7 +68,11 @@ def declare(trace: Trace, name: str, type: Any) -> Tracer:
 
 
 def _identifier(model: Model) -> str:
+    """Return what the graph is called: as the file, for exporters call all graphs the same."""
     name = model.graph.name
+    if model.folder is not None:
+        name = re.sub(r"\W", "_", Path(model.title).stem, flags=re.ASCII)
+        name = name if name[:1].isalpha() else f"model_{name}"
     return name if name.isidentifier() else "model"
 
 

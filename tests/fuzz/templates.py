@@ -134,6 +134,7 @@ HERMITIAN = (
     "(lambda q, r: q @ r)(*np.linalg.qr({gram}))", "np.linalg.svd({gram}, compute_uv=False)",
     "np.linalg.eigvalsh({gram})", "np.linalg.det({gram} * 0.05)", "np.linalg.pinv({gram})",
     "np.linalg.slogdet({gram})[1]", "np.linalg.lstsq({gram}, {{0}}[..., :2])[0] "
-    "if {{0}}.ndim == 2 else {{0}}", "{{0}} @ {{0}}.conj().mT", "np.linalg.matrix_norm({gram}, 2)",
+    "if {{0}}.ndim == 2 else {{0}}", "{{0}} @ {{0}}.conj().mT",
+    "np.linalg.matrix_norm({gram}, ord=2)",
 )  # fmt: skip
 """`{gram}` is a Hermitian matrix that is far from singular."""

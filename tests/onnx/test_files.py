@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def test_a_model_file_becomes_c_with_its_names(path: Path, tmp_path: Path) -> No
     assert "// y: f32[2, 3], 24 bytes" in header
     assert "two_layers.onnx:0" in built.source.read_text()
     assert built.library is not None
-    assert ctypes.CDLL(str(built.library)).small_run is not None
+    assert ctypes.CDLL(str(built.library)).two_layers_run is not None
 
 
 def test_only_known_kinds_of_files_are_taken(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_the_command_compiles_a_model(path: Path, tmp_path: Path) -> None:
     assert (
         main(["compile", str(path), "--shape", "x=f32[2, 4]", "-o", str(build), "--emit-only"]) == 0
     )
-    assert "float *y" in (build / "small.h").read_text()
+    assert "float *y" in (build / "two_layers.h").read_text()
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_the_command_times_the_kernels_of_a_model(
 ) -> None:
     assert main(["bench", str(path), "--shape", "x=f32[2, 4]", "--repeats", "2"]) == 0
     table = capsys.readouterr().out
-    assert "small, " in table
+    assert "two_layers, " in table
     assert "matmul_relu_2x8" in table
     assert "whole run" in table
 
@@ -85,3 +86,27 @@ def test_the_command_times_the_kernels_of_a_model(
 def test_an_open_extent_is_asked_for(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(path), "--random", "0"]) == 1
     assert "--shape" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        ({"bacth": 2}, "dims= has 'bacth', which no input has"),
+        ({"batch": -1}, "dims= has the extent -1 for 'batch'"),
+        ({"batch": 2.5}, "dims= has the extent 2.5 for 'batch'"),
+        ({"x": (2, 5)}, r"dims= has the shape \(2, 5\) for input 'x', which .* \(batch, 4\)"),
+        ({"x": (2,)}, r"dims= has the shape \(2,\) for input 'x'"),
+    ],
+)
+def test_extents_that_no_input_has_are_errors_at_once(
+    path: Path, dims: dict[str, Any], said: str
+) -> None:
+    for read in (rlx.onnx.load, rlx.onnx.InferenceSession):
+        with pytest.raises(InputError, match=said):
+            read(path, dims=dims)
+
+
+def test_an_artifact_has_the_name_of_its_file(tmp_path: Path) -> None:
+    for file, name in (("a-b.v1.onnx", "a_b_v1"), ("18.onnx", "model_18")):
+        onnx.save(perceptron(), tmp_path / file)
+        assert rlx.onnx.load(tmp_path / file, dims={"batch": 1}).name == name
