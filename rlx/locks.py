@@ -26,6 +26,7 @@ from types import FrameType
 from typing import Any
 
 from rlx.errors import ReentryError
+from rlx.garbage import collecting_rarely
 
 _PATIENCE = 60.0
 """Seconds that a fork waits for compilations in other threads."""
@@ -80,7 +81,7 @@ def importing() -> Iterator[None]:
     if thread in _importing:
         yield
         return
-    with unforkable(), _uninterrupted():
+    with unforkable(), _uninterrupted(), collecting_rarely():
         _importing.add(thread)
         try:
             yield

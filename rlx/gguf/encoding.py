@@ -16,7 +16,7 @@ from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.gguf.encoding_levels import LEVEL_ENCODERS
 from rlx.gguf.encoding_superblocks import SUPERBLOCK_ENCODERS
 from rlx.gguf.rounding import half_bytes, nibble_pairs, reciprocal, round_away, shifted_right
-from rlx.ir.block_types import block_type
+from rlx.ir.block_type import block_type
 
 Floats: TypeAlias = NDArray[np.float32]
 Bytes: TypeAlias = NDArray[np.uint8]

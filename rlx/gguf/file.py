@@ -30,7 +30,7 @@ from rlx.files import open_file
 from rlx.gguf.element_types import ELEMENT_TYPES, ElementType, type_name
 from rlx.gguf.header import Header, MetadataValue, TensorInfo, read_header
 from rlx.ir.block_decoding import decode_blocks
-from rlx.ir.block_types import BlockType
+from rlx.ir.block_type import BlockType
 from rlx.limits import LoadLimits, loading
 
 _SPLIT_COUNT, _SPLIT_NUMBER = "split.count", "split.no"

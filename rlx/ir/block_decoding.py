@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
-from rlx.ir.block_types import BlockType
+from rlx.ir.block_type import BlockType
 from rlx.ir.codebooks import codebook
 
 _BLOCKS_AT_ONCE = 1 << 14

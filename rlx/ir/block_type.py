@@ -13,11 +13,13 @@ give equal bits. Multi-byte fields are little-endian.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from rlx.dataclass import dataclass
 from rlx.errors import DTypeError
+from rlx.locks import importing
 
 Number: TypeAlias = Any
 """A number in a formula: an array, or an expression of a kernel."""
@@ -131,6 +133,8 @@ SCALED_BLOCKS = -1
 @functools.cache
 def block_type(name: str) -> BlockType:
     """Return a block type by name; a DTypeError names the known ones."""
+    with importing():
+        importlib.import_module("rlx.ir.block_types")  # declares them
     family, _, size = name.partition("/")
     if family in BLOCK_FAMILIES and (size.isdecimal() or name == family not in BLOCK_TYPES):
         return BLOCK_FAMILIES[family](int(size or 0))

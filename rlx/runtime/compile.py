@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from rlx.dataclass import dataclass
 from rlx.errors import GraphError, UnsupportedError
+from rlx.garbage import collecting_rarely
 from rlx.ir.graph import Graph
 from rlx.locks import unforkable
 from rlx.runtime.arena import Arena
@@ -238,7 +239,7 @@ class Compiled:
 def _obtain(graph: Graph | NamedGraph, cache: ProgramCache, threads: int) -> Compiled:
     """Return the program of a graph: from the cache, or compiled."""
     key = None if os.environ.get("RLX_DUMP") else cache.key(graph, threads)
-    with unforkable():
+    with unforkable(), collecting_rarely():
         return recall(graph, cache, key, threads) or make(graph, cache, key, threads)
 
 

@@ -29,6 +29,8 @@ from rlx.runtime.toolchain import find_toolchain
 from rlx.target import detect_target
 
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared")
+_DELAY = 0.1
+"""Seconds before it is made: to a process that ends sooner it is of no use."""
 
 InputPort: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], int, int, int]
 """Dtype, shape, address in the arena, number in the table of moves, output that overwrites it."""
@@ -66,6 +68,7 @@ def find_gateway(name: str = "gateway", *, wait: bool = False) -> Gateway | None
         return None  # reference counts and the lock of the interpreter are relied on
     making = _making(os.getpid(), name)
     if wait and making.thread.ident is not None:
+        making.is_awaited.set()
         making.thread.join()
     return making.made
 
@@ -76,11 +79,13 @@ class _Making:
     def __init__(self, name: str) -> None:
         self.name = name
         self.made: Gateway | None = None
+        self.is_awaited = threading.Event()
         self.thread = threading.Thread(target=self._make, name=f"rlx-{name}", daemon=True)
         with contextlib.suppress(RuntimeError):  # there may be no more: calls go the long way
             self.thread.start()
 
     def _make(self) -> None:
+        self.is_awaited.wait(_DELAY)
         try:
             library = _library(self.name)
             with unforkable():

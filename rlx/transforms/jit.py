@@ -21,6 +21,7 @@ from typing import Any, overload
 import numpy as np
 
 from rlx.errors import InputError
+from rlx.garbage import collecting_rarely
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.locks import unforkable
@@ -320,7 +321,7 @@ class JittedFunction:
         return entry, arrays
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
-        with unforkable():
+        with unforkable(), collecting_rarely():
             program = self._trace(args, kwargs)
             run = compile_program(
                 program.graph, self._backend, self._threads, self._precision, weak=program.weak

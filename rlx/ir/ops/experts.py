@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from rlx.errors import ShapeError
-from rlx.ir.block_types import block_type
+from rlx.ir.block_type import block_type
 from rlx.ir.composite import composite
 from rlx.ir.declaration import op
 from rlx.ir.dtype import DType

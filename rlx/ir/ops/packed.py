@@ -7,7 +7,7 @@ layer: `scheme` names the block type (`rlx.ir.block_types`).
 from __future__ import annotations
 
 from rlx.errors import ShapeError
-from rlx.ir.block_types import block_type
+from rlx.ir.block_type import block_type
 from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value

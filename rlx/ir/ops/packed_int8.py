@@ -9,8 +9,7 @@ element of a block.
 from __future__ import annotations
 
 from rlx.errors import DTypeError, ShapeError
-from rlx.ir.block_type import SCALED_BLOCKS
-from rlx.ir.block_types import block_type
+from rlx.ir.block_type import SCALED_BLOCKS, block_type
 from rlx.ir.composite import composite
 from rlx.ir.declaration import op
 from rlx.ir.dtype import DType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.block_decoding import decode_blocks
-from rlx.ir.block_types import block_type
+from rlx.ir.block_type import block_type
 from rlx.ir.reference.registry import Array, reference
 
 

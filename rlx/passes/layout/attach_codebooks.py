@@ -10,7 +10,7 @@ What the scheme means stays as it is; equal constants become one. Requires nothi
 from __future__ import annotations
 
 from rlx.ir import ops
-from rlx.ir.block_types import block_type
+from rlx.ir.block_type import block_type
 from rlx.ir.codebooks import codebook
 from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite

@@ -15,7 +15,7 @@ from rlx.codegen.loops.math.storage import from_storage
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
-from rlx.ir.block_types import BlockType
+from rlx.ir.block_type import BlockType
 from rlx.ir.dtype import DType
 
 

@@ -18,7 +18,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.expr import E, const, index, maximum, minimum
 from rlx.codegen.loops.nodes import LoopKind, Prim
-from rlx.ir.block_types import block_type
+from rlx.ir.block_type import block_type
 from rlx.ir.lowering import Streamed, Tile
 from rlx.ir.shape import product
 

@@ -33,7 +33,7 @@ from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, UnaryOp
 from rlx.dataclass import dataclass
-from rlx.ir.block_types import BlockType, block_type
+from rlx.ir.block_type import BlockType, block_type
 from rlx.ir.lowering import Streamed, Tile
 from rlx.ir.ops.packed_int8 import BYTES, LARGEST, LEAST, ROUNDED, SUMMED, words_of_block
 from rlx.ir.shape import product, upper

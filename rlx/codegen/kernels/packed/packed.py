@@ -24,7 +24,7 @@ from rlx.codegen.loops.expr import E, const, fma, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
-from rlx.ir.block_types import BlockType, block_type
+from rlx.ir.block_type import BlockType, block_type
 from rlx.ir.lowering import Streamed, Tile
 from rlx.ir.shape import product, upper
 

@@ -22,7 +22,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, minimum
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.dataclass import dataclass
-from rlx.ir.block_types import BlockType
+from rlx.ir.block_type import BlockType
 from rlx.ir.lowering import Tile
 from rlx.ir.shape import Extent
 

@@ -18,7 +18,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, lookup_bytes
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.dataclass import dataclass
-from rlx.ir.block_types import BlockType
+from rlx.ir.block_type import BlockType
 from rlx.ir.ops.packed_int8 import BYTES, ROUNDED
 
 _EACH = 0x01010101
