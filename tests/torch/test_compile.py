@@ -98,6 +98,28 @@ def test_encoder_layers_are_one_operator_in_inference(norm_first: bool, masked: 
     close(found, expected)
 
 
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation"),
+    [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 2), (2, 3, 1, 1), (6, 6, 3, 1)],
+)
+def test_places_of_largest_elements_are_those_of_eager_mode(
+    kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
+) -> None:
+    """Of equal elements the first, of NaN the last, and none outside of the image."""
+    x = torch.randint(-3, 3, (2, 3, 9, 8)).float()
+    x[0, 0, 2, 3:5] = float("nan")
+    x[1, 1] = -float("inf")
+
+    def pool(x: Any) -> Any:
+        return nn.functional.max_pool2d(
+            x, kernel, stride, padding, dilation, ceil_mode, return_indices=True
+        )
+
+    found, expected = compiled(pool, options={"backend": "reference"})(x), pool(x)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
 def test_dropout_draws_the_numbers_of_eager_mode() -> None:
     def draw(x: Any) -> Any:
         return nn.functional.dropout(x, 0.4) + torch.randn(5) * torch.rand_like(x)

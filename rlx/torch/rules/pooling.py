@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,9 @@ import rlx.numpy as rnp
 from rlx import lax, nn
 from rlx.ir.dtype import DType
 from rlx.torch.registry import rule
+
+_MAX_TAPS = 32
+"""Taps of a window up to which they are compared one by one."""
 
 
 def _each(given: Sequence[int], axes: int) -> tuple[int, ...]:
@@ -32,11 +36,68 @@ def _max_pool(axes: int) -> Any:
         x, is_new = _batched(x, axes)
         kernel, padding, dilation = (_each(n, axes) for n in (kernel, padding, dilation))
         stride = _each(stride, axes) if len(stride) else kernel
-        windows = _windows(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-        values, places = _largest(x, windows)
+        if math.prod(kernel) <= _MAX_TAPS:
+            values = _max_pool_alone(axes)(x, kernel, stride, padding, dilation, ceil_mode)
+            places = _places_of_largest(x, kernel, stride, padding, dilation, values.shape[2:])
+        else:
+            windows = _windows(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+            values, places = _largest(x, windows)
         return (rnp.squeeze(values, 0), rnp.squeeze(places, 0)) if is_new else (values, places)
 
     return apply
+
+
+def _places_of_largest(
+    x: Any, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], counts: Sequence[int],
+) -> Any:  # fmt: skip
+    """Return the flat place of each window's largest element: of the last NaN, of the first else.
+
+    The elements of one tap in all windows are a strided slice; taps are compared in turn.
+    """
+    shape = x.shape[2:]
+    spans = [(n - 1) * step + 1 for n, step in zip(counts, stride, strict=True)]
+    sides = [
+        (side, max(0, span + spaced * (taps - 1) - side - extent))
+        for extent, taps, side, spaced, span in zip(
+            shape, kernel, padding, dilation, spans, strict=True
+        )
+    ]
+    wide = rnp.pad(x, ((0, 0), (0, 0), *sides), constant_values=_lowest(x.value.dtype))
+    first, base = _first_places(shape, stride, padding, dilation, counts)
+    cut = (x.shape[0], x.shape[1], *counts)
+    best = rnp.full(cut, _lowest(x.value.dtype), x.value.dtype)
+    chosen = rnp.broadcast_to(first, cut)
+    for taps in itertools.product(*map(range, kernel)):
+        starts = [spaced * tap for spaced, tap in zip(dilation, taps, strict=True)]
+        cuts = [slice(a, a + n, step) for a, n, step in zip(starts, spans, stride, strict=True)]
+        found = wide[(slice(None), slice(None), *cuts)]
+        flat = 0
+        for extent, start in zip(shape, starts, strict=True):
+            flat = flat * extent + start
+        is_better = (found > best) | (found != found)
+        best = rnp.where(is_better, found, best)
+        chosen = rnp.where(is_better, base + np.int32(flat), chosen)
+    return chosen.astype("i64")
+
+
+def _first_places(
+    shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+    counts: Sequence[int],
+) -> tuple[Any, Any]:  # fmt: skip
+    """Return the flat places of each window's first tap in the image, and of its first tap."""
+    inside: Any = np.zeros((1,) * len(shape), np.int32)
+    all_taps: Any = inside
+    for axis, (extent, step, side, spaced, count) in enumerate(
+        zip(shape, stride, padding, dilation, counts, strict=True)
+    ):
+        form = [1] * len(shape)
+        form[axis] = count
+        start = np.arange(count, dtype=np.int32) * step - side
+        skipped = np.maximum(0, -(start // spaced)) * spaced
+        inside = inside * extent + (start + skipped).reshape(form)
+        all_taps = all_taps * extent + start.reshape(form)
+    return inside, all_taps
 
 
 def _windows(
@@ -62,14 +123,17 @@ def window_count(extent: int, taps: int, step: int, side: int, spaced: int, ceil
 
 
 def _largest(x: Any, windows: list[Any]) -> tuple[Any, Any]:
-    """The largest element of each window, NaN before others, and its flat place."""
+    """The largest element of each window and its flat place: of the last NaN, of the first else."""
     shape = x.shape[2:]
     flat_places, inside = _flat_windows(windows, shape)
     taps = flat_places.shape[0]
     flat = rnp.reshape(x, (*x.shape[:2], math.prod(shape)))
     candidates = flat[:, :, np.where(inside, flat_places, 0)]
     candidates = rnp.where(inside, candidates, _lowest(x.value.dtype))
-    order = rnp.argmax(candidates, 2, keepdims=True)
+    largest = rnp.max(candidates, 2, keepdims=True)
+    is_largest = inside & ((candidates == largest) | (candidates != candidates))
+    last = taps - 1 - rnp.argmax(is_largest[:, :, ::-1], 2, keepdims=True)
+    order = rnp.where(largest == largest, rnp.argmax(is_largest, 2, keepdims=True), last)
     values = rnp.squeeze(rnp.take_along_axis(candidates, order, 2), 2)
     table = np.broadcast_to(flat_places, (1, 1, taps, flat_places.shape[1]))
     chosen = rnp.broadcast_to(table, candidates.shape)
