@@ -1,0 +1,1 @@
+"""PyTorch models by eager mode, by inductor and by rlx: forward, a training step, compile time."""
