@@ -10,6 +10,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,9 @@
 
 #define MAX_RANK 64
 #define ALIGNMENT 64
+#define POOLED 65536            /* bytes of a block from which on it is kept */
+#define MAX_POOL_BYTES (128 << 20)
+#define MAX_BLOCKS 1024
 #define SAMPLES 16 /* words of a resident tensor that are compared at every call */
 
 /* DLPack's ABI, version 1 */
@@ -241,16 +245,71 @@ static PyObject *call_remember(PyObject *self, PyObject *values) {
   Py_RETURN_TRUE;
 }
 
+/* Memory of results
+
+   Fresh memory costs a page fault for every 4 KiB, more than most kernels take to fill it. So large
+   blocks that are released are kept for the next result of their size. A thread that finds the pool
+   in use by another takes fresh memory, or frees: none waits, also not in a forked child. */
+
+typedef struct {
+  void *block;
+  size_t bytes;
+} Block;
+
+static Block pool[MAX_BLOCKS]; /* the block released last comes last */
+static size_t pool_count, pool_bytes;
+static atomic_flag pool_in_use = ATOMIC_FLAG_INIT;
+
+static void *taken_from_pool(size_t bytes) {
+  void *found = NULL;
+  if (bytes < POOLED || atomic_flag_test_and_set_explicit(&pool_in_use, memory_order_acquire)) {
+    return NULL;
+  }
+  for (size_t i = pool_count; i-- > 0 && found == NULL;) {
+    if (pool[i].bytes != bytes) continue;
+    found = pool[i].block;
+    memmove(pool + i, pool + i + 1, (pool_count - i - 1) * sizeof(Block));
+    pool_count--;
+    pool_bytes -= bytes;
+  }
+  atomic_flag_clear_explicit(&pool_in_use, memory_order_release);
+  return found;
+}
+
+/* Return memory of `bytes`, aligned. */
+static void *new_block(size_t bytes) {
+  void *block = taken_from_pool(bytes);
+  return block != NULL || posix_memalign(&block, ALIGNMENT, bytes) == 0 ? block : NULL;
+}
+
+static void release_block(void *block, size_t bytes) {
+  if (bytes < POOLED || bytes > MAX_POOL_BYTES ||
+      atomic_flag_test_and_set_explicit(&pool_in_use, memory_order_acquire)) {
+    free(block);
+    return;
+  }
+  size_t freed = 0;
+  while (pool_count - freed == MAX_BLOCKS || pool_bytes + bytes > MAX_POOL_BYTES) {
+    free(pool[freed].block);
+    pool_bytes -= pool[freed++].bytes;
+  }
+  pool_count -= freed;
+  memmove(pool, pool + freed, pool_count * sizeof(Block));
+  pool[pool_count++] = (Block){block, bytes};
+  pool_bytes += bytes;
+  atomic_flag_clear_explicit(&pool_in_use, memory_order_release);
+}
+
 /* Results */
 
-static void release_memory(Managed *managed) { free(managed->context); }
+static void release_memory(Managed *managed) { release_block(managed, (size_t)managed->context); }
 
 /* Return memory for a result: one block that holds what describes the tensor, and its elements. */
 static Managed *new_tensor(const Port *port) {
   const size_t axes = 2 * sizeof(int64_t) * (size_t)port->rank;
   const size_t head = (sizeof(Managed) + axes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  void *block;
-  if (posix_memalign(&block, ALIGNMENT, head + port->bytes) != 0) {
+  void *block = new_block(head + port->bytes);
+  if (block == NULL) {
     PyErr_NoMemory();
     return NULL;
   }
@@ -260,7 +319,7 @@ static Managed *new_tensor(const Port *port) {
   memcpy(shape + port->rank, port->strides, axes / 2);
   *managed = (Managed){
       .version = {DLPACK_MAJOR, 1},
-      .context = block,
+      .context = (void *)(head + port->bytes),
       .deleter = release_memory,
       .tensor = {.data = (char *)block + head,
                  .device_type = CPU,
