@@ -66,3 +66,14 @@ def pack_channels(w: TensorType, *, width: int, groups: int = 1) -> TensorType:
     packed = w.with_layout(ChannelPanels(width, groups))
     packed.stored_shape  # noqa: B018 (raises where the channels do not fit panels)
     return packed
+
+
+@lowered_by(pack_channels, Turned)
+def _channels_in_squares(turned: Turned, w: TensorType, *, width: int, groups: int = 1) -> None:
+    del w, groups
+    if turned.lanes < 2 or width % turned.lanes:
+        raise ShapeError(
+            f"panels of {width} channels are not packed in squares of {turned.lanes} lanes, "
+            "which must divide them",
+            remedy="leave the choice to the passes",
+        )

@@ -24,7 +24,7 @@ from dataclasses import replace
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Lowering, Schedule, Windowed
+from rlx.ir.lowering import Lowering, Schedule, Turned, Windowed
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
 from rlx.ir.ops.conv_geometry import (
@@ -238,12 +238,20 @@ def every_window(x: Value, sliding: Geometry) -> Value:
     return result
 
 
+def _in_panels(w: Value, lowering: Schedule, groups: int) -> Value:
+    """Return weights in panels of channels; transposed in registers where panels are vectors."""
+    width, lanes = lowering.columns, lowering.lanes
+    attrs = make_attrs(ops.pack_channels, {"width": width, "groups": groups})
+    squares = Turned(lanes) if lanes > 1 and width % lanes == 0 else None
+    return w.graph.append(ops.pack_channels, (w,), attrs, lowering=squares)[0]
+
+
 def _lowered(node: Node, lowering: Lowering) -> Value:
     """Return the convolution over its padded input, with weights as the kernel reads them."""
     x, w = node.operands
     sliding, groups = sliding_of(node), node.attribute("groups")
     if isinstance(lowering, Schedule):
-        w = ops.pack_channels(w, width=lowering.columns, groups=groups)
+        w = _in_panels(w, lowering, groups)
     near = pads_itself(x.shape, sliding, x.dtype.size)
     if not (isinstance(lowering, Windowed) and near):
         x, sliding = padded(x, sliding), undilated(sliding)

@@ -1,18 +1,38 @@
-"""Cutting the weights of a convolution into the panels of channels that direct ones read."""
+"""Cutting the weights of a convolution into the panels of channels that direct ones read.
+
+Where panels are whole vectors, weights are transposed in registers: squares of as many channels
+and taps as a vector has lanes. Elements of one tap are far apart in memory, often by a power of
+two, so that one by one they would share a few sets of the cache.
+"""
 
 from __future__ import annotations
 
-from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.loops.expr import const, minimum
+from rlx.codegen.kernels.transposes import turned
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, Operand, const, index, minimum
 from rlx.codegen.loops.nodes import LoopKind
+from rlx.ir.lowering import Turned
 from rlx.ir.shape import product
 
 
 @kernel("pack_channels")
 def pack_channels(scope: Scope, w: Reader, packed: Writer, *, width: int, groups: int) -> None:
     """Write the channels of a panel side by side for each input channel and tap."""
+    _pack(scope, w, packed, width, groups, lanes=1)
+
+
+@kernel("pack_channels", lowering=Turned)
+def pack_channels_in_squares(
+    scope: Scope, w: Reader, packed: Writer, *, lowering: Turned, width: int, groups: int
+) -> None:
+    """The same, in squares that are transposed in registers."""
+    _pack(scope, w, packed, width, groups, lanes=lowering.lanes)
+
+
+def _pack(scope: Scope, w: Reader, packed: Writer, width: int, groups: int, *, lanes: int) -> None:
     k, rank = scope.k, len(w.shape)
     outputs = w.shape[0]
     assert isinstance(outputs, int)  # type inference demands it
@@ -25,9 +45,28 @@ def pack_channels(scope: Scope, w: Reader, packed: Writer, *, width: int, groups
         first = k.let("first_channel", panel % panels * width)
         count = k.let("count", minimum(each - first, width))
         channel = k.let("channel", panel / panels * each + first)
-        with k.loop("p", source.extent(1)) as p:
+        done: Operand = 0
+        if lanes > 1:
+            whole = source.extent(1) / lanes * lanes
+            done = k.let("whole", whole if each % width == 0 else (count / width) * whole)
+            _turn(k, source, target, panel, channel, done, width=width, lanes=lanes)
+        with k.loop("p", source.extent(1), start=done) as p:
             with k.loop("j", count) as j:
                 target.write(panel, p, j, value=source.read_real(channel + j, p))
             if each % width:
                 with k.loop("j", width, start=count) as j:
                     target.write(panel, p, j, value=const(0, w.prim))
+
+
+def _turn(
+    k: KernelBuilder, source: GroupedReader, target: GroupedWriter, panel: E, channel: E,
+    end: E, *, width: int, lanes: int,
+) -> None:  # fmt: skip
+    """Transpose squares of a whole panel, up to `end`."""
+    with k.loop("p", end, step=lanes) as p, k.loop("j", width, step=lanes) as j:
+        lines = [
+            k.let("line", source.read_vector(channel + j + lane, index(p), lanes=lanes))
+            for lane in range(lanes)
+        ]
+        for lane, values in enumerate(turned(k, lines)):
+            target.write_vector(panel, p + lane, j, value=values)
