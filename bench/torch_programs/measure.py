@@ -1,6 +1,6 @@
 """Measure one program and print what was found, as JSON.
 
-python -m bench.torch_programs.measure NAME [--step] [--rounds N] [--peers eager,inductor,rlx]
+python -m bench.torch_programs.measure NAME [--step] [--rounds N] [--caches DIR]
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ TURN = 0.05
 def main() -> None:
     """Compile with caches of their own, then call in turns."""
     options = _parser().parse_args()
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as fresh:
+        directory = options.caches or fresh
         os.environ["RLX_CACHE_DIR"] = f"{directory}/rlx"
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{directory}/inductor"
         print(json.dumps(measured(options)))
@@ -119,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("name")
     parser.add_argument("--step", action="store_true")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--caches", help="a directory of caches that are kept")
     parser.add_argument("--peers", default="eager,inductor,rlx")
     return parser
 
