@@ -103,3 +103,17 @@ def test_long_vectors_of_zero_points_that_are_zero_change_nothing() -> None:
     graph = rlx.onnx.load(model(nodes, {"a": (FLOAT, (1, 4))}, ["y"], weights))
     assert "sub" not in [n.op.name for n in graph.nodes]
     assert "z" not in [n.result.node.name for n in graph.nodes]
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32"])
+def test_a_scale_of_one_element_is_that_of_the_whole_vector(count: int, kind: str) -> None:
+    """Exporters write it so, with an axis that a vector lacks."""
+    text = (
+        f'<ir_version: 9, opset_import: ["" : 20]> g ({kind}[{count}] x, float[1] s) => '
+        f"(float[{count}] y) {{ y = DequantizeLinear(x, s) }}"
+    )
+    session = rlx.onnx.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    x = np.arange(1, count + 1, dtype=kind)
+    (y,) = session.run(None, {"x": x, "s": np.array([0.5], np.float32)})
+    np.testing.assert_array_equal(y, x * np.float32(0.5))

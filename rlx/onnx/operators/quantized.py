@@ -18,7 +18,7 @@ from rlx.tracing.apply import emit
 
 def _along(x: Any, parameter: Any, axis: int, block_size: int) -> Any:
     """Return a scale or zero point, one for all, for a channel or for a block, against `x`."""
-    if parameter.ndim == 0 or (parameter.shape == (1,) and x.ndim != 1):
+    if parameter.ndim == 0 or parameter.shape == (1,):
         return _reshaped(parameter, ())
     position = normalize_axis(axis, x.ndim)
     if parameter.ndim == 1 and not block_size:
