@@ -81,6 +81,8 @@ class LocalRewrite:
 
     definitions: tuple[OpDef, ...] | Callable[[OpDef], bool]
     rule: Rule
+    when: Callable[[Node], bool] | None = None
+    """False for nodes of these ops that the rule does not change: a graph of such is not copied."""
 
     def looks_at(self, definition: OpDef) -> bool:
         if callable(self.definitions):
@@ -88,14 +90,16 @@ class LocalRewrite:
         return not self.definitions or definition in self.definitions
 
 
-def rewrite(*definitions: OpDef) -> Callable[[Rule], LocalRewrite]:
-    """Mark a rule for nodes of `definitions` (every node if none are given).
+def rewrite(
+    *definitions: OpDef, when: Callable[[Node], bool] | None = None
+) -> Callable[[Rule], LocalRewrite]:
+    """Mark a rule for nodes of `definitions` (every node if none are given) that fulfil `when`.
 
     The rule sees a node whose operands are already in normal form. It returns a replacement
     for each result, of equal type but for its layout, built on the node's own graph, or None
     for "no change".
     """
-    return lambda rule: LocalRewrite(definitions, rule)
+    return lambda rule: LocalRewrite(definitions, rule, when)
 
 
 class _Itself(Mapping[Value, Value]):
@@ -267,18 +271,7 @@ def apply_rewrites(graph: Graph, rewrites: Iterable[LocalRewrite]) -> Rewritten:
     that a rule builds: the cost is linear in nodes plus rewrites. Rules may look at operands,
     never at readers, which do not exist yet.
     """
-    chosen = list(rewrites)
-    if not _any_applies(graph, chosen):
-        return unchanged(graph)
-    return _Rewriter(graph, chosen).run()
-
-
-def _any_applies(graph: Graph, rewrites: Sequence[LocalRewrite]) -> bool:
-    """True if some node, bodies included, is of an op that a rule looks at."""
-    found = {node.op for node in graph.nodes}
-    return any(local.looks_at(definition) for local in rewrites for definition in found) or any(
-        _any_applies(body, rewrites) for node in graph.nodes for body in bodies_of(node.attrs)
-    )
+    return _Rewriter(graph, list(rewrites)).run()
 
 
 class _Rewriter:
@@ -298,9 +291,11 @@ class _Rewriter:
         self.stands_for: dict[Node, Node] = {}
         """New nodes of `target` -> the node of `source` in whose place they were built."""
         self.bodies: dict[int, Graph] = {}
-        self.by_op: dict[OpDef, list[Rule]] = {}
+        self.by_op: dict[OpDef, list[LocalRewrite]] = {}
 
     def run(self) -> Rewritten:
+        if not self._any_applies() and not self._any_body_changes():
+            return unchanged(self.source)
         value_map: dict[Value, Value] = {}
         for node in self.source.nodes:
             results = self._copy(node, value_map)
@@ -309,6 +304,19 @@ class _Rewriter:
             return unchanged(self.source)
         finish(self.target, self.source, value_map)
         return self._sweep(value_map)
+
+    def _any_applies(self) -> bool:
+        """True if a rule may apply to some node of the graph itself."""
+        return any(
+            local.when is None or local.when(node)
+            for node in self.source.nodes
+            for local in self._rules(node.op)
+        )
+
+    def _any_body_changes(self) -> bool:
+        """True if a rule applies within a body; without, the graph needs no copy."""
+        nodes = (node for node in self.source.nodes if not node.is_one_kernel)
+        return any(map_bodies(node.attrs, self._body) is not node.attrs for node in nodes)
 
     def _copy(self, node: Node, value_map: dict[Value, Value]) -> tuple[Value, ...]:
         attrs = node.attrs if node.is_one_kernel else map_bodies(node.attrs, self._body)
@@ -326,11 +334,13 @@ class _Rewriter:
         """Return the final values of `node`, a node of `target` with final operands."""
         if not node.results:
             return ()
-        for rule in self._rules(node.op):
+        for local in self._rules(node.op):
+            if local.when is not None and not local.when(node):
+                continue
             start = len(self.target.nodes)
             context = f"rewriting {node.title}"
             with blamed(context, origin.source), self.target.attributed(origin.source):
-                replacement = rule(node)
+                replacement = local.rule(node)
             if replacement is not None:
                 return self._replace(node, replacement, self.target.nodes[start:], origin)
         return node.results
@@ -372,10 +382,10 @@ class _Rewriter:
             value = self.replaced[value]
         return value
 
-    def _rules(self, definition: OpDef) -> list[Rule]:
+    def _rules(self, definition: OpDef) -> list[LocalRewrite]:
         if definition not in self.by_op:
             self.by_op[definition] = [
-                local.rule for local in self.rewrites if local.looks_at(definition)
+                local for local in self.rewrites if local.looks_at(definition)
             ]
         return self.by_op[definition]
 

@@ -26,10 +26,12 @@ def segment_scans(graph: Graph) -> Rewritten:
     return apply_rewrites(graph, [_checkpointed_scan])
 
 
-@rewrite(ops.scan)
-def _checkpointed_scan(node: Node) -> tuple[Value, ...] | None:
-    if node.attribute("checkpoints") is None:
-        return None
+def _has_checkpoints(node: Node) -> bool:
+    return node.attribute("checkpoints") is not None
+
+
+@rewrite(ops.scan, when=_has_checkpoints)
+def _checkpointed_scan(node: Node) -> tuple[Value, ...]:
     attributes = node.attrs.as_dict()
     del attributes["residuals"]  # of a program that is being differentiated no more
     return segmented(*node.operands, **attributes)

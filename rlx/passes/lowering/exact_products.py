@@ -50,6 +50,10 @@ class Range(NamedTuple):
         return max(abs(self.low), abs(self.high))
 
 
+def _sums_integers(node: Node) -> bool:
+    return node.result.dtype is DType.I32
+
+
 def exact_products(target: Target) -> GraphPass:
     """Return the pass; without vectors of floats, products read their codes as stored.
 
@@ -77,22 +81,22 @@ def _in_words(target: Target) -> list[LocalRewrite]:
         return convolution_of_bytes(node, target) if _is_worth(node, taps) else None
 
     return [
-        LocalRewrite((ops.matmul,), product_rule),
-        LocalRewrite((ops.conv,), convolution_rule),
+        LocalRewrite((ops.matmul,), product_rule, _sums_integers),
+        LocalRewrite((ops.conv,), convolution_rule, _sums_integers),
     ]
 
 
-@rewrite(ops.matmul)
+@rewrite(ops.matmul, when=_sums_integers)
 def _codes_matmul(node: Node) -> Value | None:
-    return product_of_codes(node) if node.result.dtype is DType.I32 else None
+    return product_of_codes(node)
 
 
-@rewrite(ops.conv)
+@rewrite(ops.conv, when=_sums_integers)
 def _codes_conv(node: Node) -> Value | None:
-    return convolution_of_codes(node) if node.result.dtype is DType.I32 else None
+    return convolution_of_codes(node)
 
 
-@rewrite(ops.matmul)
+@rewrite(ops.matmul, when=_sums_integers)
 def _matmul(node: Node) -> Value | None:
     a, b = node.operands
     depth = a.shape[-1]
@@ -110,7 +114,7 @@ def _matmul(node: Node) -> Value | None:
     return functools.reduce(operator.add, sums)
 
 
-@rewrite(ops.conv)
+@rewrite(ops.conv, when=_sums_integers)
 def _conv(node: Node) -> Value | None:
     x, w = node.operands
     taps = product(w.shape[1:])
@@ -121,7 +125,7 @@ def _conv(node: Node) -> Value | None:
 
 def _is_worth(node: Node, depth: Extent) -> bool:
     work = product((node.result.type.elements, depth))
-    return node.result.dtype is DType.I32 and (not isinstance(work, int) or work >= _WORTH)
+    return not isinstance(work, int) or work >= _WORTH
 
 
 def _longest_sum(a: Value, b: Value) -> int:

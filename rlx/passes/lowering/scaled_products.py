@@ -49,7 +49,12 @@ def scaled_products(graph: Graph) -> Rewritten:
     return found if found.graph is graph else found.then(dead_code)
 
 
-@rewrite(ops.matmul)
+def _is_of_integers(node: Node) -> bool:
+    """True if both operands are integers but for a factor."""
+    return all(_scaled(value) is not None for value in node.operands)
+
+
+@rewrite(ops.matmul, when=_is_of_integers)
 def _matmul(node: Node) -> Value | None:
     x, w = map(_scaled, node.operands)
     if x is None or w is None or w.integers.rank != 2 or x.integers.rank < 2:
@@ -59,7 +64,7 @@ def _matmul(node: Node) -> Value | None:
     return _product(node, x, w, node.operands[0].shape[-1], w.factor)
 
 
-@rewrite(ops.conv)
+@rewrite(ops.conv, when=_is_of_integers)
 def _conv(node: Node) -> Value | None:
     x, w = map(_scaled, node.operands)
     rank = node.result.rank

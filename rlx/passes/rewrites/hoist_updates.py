@@ -35,6 +35,9 @@ def hoist_updates(graph: Graph) -> Rewritten:
     return apply_rewrites(graph, [_choice_of_branches, _choice_of_values])
 
 
+_UPDATES = (ops.dynamic_update_slice, ops.scatter_add, ops.gather_backward)
+
+
 @dataclass(frozen=True, slots=True)
 class _Chain:
     """Updates of an array, the first one first."""
@@ -58,7 +61,13 @@ def _readers(graph: Graph) -> Counter[Value]:
     return Counter((*operands, *graph.outputs))
 
 
-@rewrite(ops.switch)
+def _writes_in_branch(node: Node) -> bool:
+    """True if a branch has an op that may update one slice."""
+    branches: tuple[Graph, ...] = node.attribute("branches")
+    return any(inner.op in _UPDATES for branch in branches for inner in branch.nodes)
+
+
+@rewrite(ops.switch, when=_writes_in_branch)
 def _choice_of_branches(node: Node) -> Sequence[Value] | None:
     given: tuple[Graph, ...] = node.attribute("branches")
     branches = tuple(apply_rewrites(b, [_scatter_of_one_slice]).graph for b in given)
@@ -170,14 +179,18 @@ def _zeros(graph: Graph, type: TensorType) -> Value:
     return ops.expand(graph.constant(0, type.dtype), shape=type.shape)
 
 
-@rewrite(ops.where)
+def _chooses_update(node: Node) -> bool:
+    return any(value.op is ops.dynamic_update_slice for value in node.operands[1:])
+
+
+@rewrite(ops.where, when=_chooses_update)
 def _choice_of_values(node: Node) -> Value | None:
     """The same for `where` by one truth, of an array and itself with a block."""
     truth, *values = node.operands
     truth = truth.node.operands[0] if truth.op is ops.expand else truth
     updates = [v.node for v in values if v.op is ops.dynamic_update_slice]
     arrays = {v.node.operands[0] if v.op is ops.dynamic_update_slice else v for v in values}
-    if not updates or len(arrays) != 1 or truth.type.elements != 1:
+    if len(arrays) != 1 or truth.type.elements != 1:
         return None
     array, (_, block, starts) = next(iter(arrays)), updates[0].operands
     same = {(u.operands[1].type, u.operands[2].type) for u in updates}

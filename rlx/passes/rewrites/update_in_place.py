@@ -30,12 +30,16 @@ def update_in_place(graph: Graph) -> Rewritten:
     return apply_rewrites(graph, [_sum_with_block])
 
 
-@rewrite(ops.add)
-def _sum_with_block(node: Node) -> Value | None:
-    """Add blocks to what is none; the sum of two waits for what both are added to."""
+def _adds_block(node: Node) -> bool:
+    """True if one operand is zero but for some blocks; two such wait for what both are added to."""
     a, b = node.operands
-    if _is_sparse(a) == _is_sparse(b):
-        return None
+    return _is_sparse(a) != _is_sparse(b)
+
+
+@rewrite(ops.add, when=_adds_block)
+def _sum_with_block(node: Node) -> Value | None:
+    """Add blocks to what is none."""
+    a, b = node.operands
     x, sparse = (a, b) if _is_sparse(b) else (b, a)
     fits = x.type == node.result.type and _ends_like(x, sparse)
     return _added(x, sparse) if fits else None

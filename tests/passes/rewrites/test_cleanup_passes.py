@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -190,3 +192,36 @@ def test_a_rule_that_changes_the_type_is_reported() -> None:
     graph.set_outputs([ops.exp(graph.input("x", (4,)))])
     with pytest.raises(InternalError, match=r"exp of type f32\[4\] by a value of type f32\[2, 2\]"):
         apply_rewrites(graph, [wrong])
+
+
+def test_a_rule_is_applied_where_it_may_change_a_node_and_no_other_graph_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @rewrite(ops.exp, when=lambda node: node.result.shape == (2,))
+    def of_two(node: Node) -> Value:
+        return ops.tanh(node.operands[0])
+
+    def looped(extent: int) -> Graph:
+        body = Graph("body")
+        body.set_outputs([ops.exp(body.input("c", (extent,)))])
+        graph = Graph("outer")
+        top = ops.exp(graph.input("x", (4,)))
+        found = graph.scan(graph.input("c", (extent,)), body=body, length=3, num_carries=1)
+        graph.set_outputs([top, *found])
+        return graph
+
+    copied: list[str] = []
+    original = Graph.append
+
+    def counted(graph: Graph, *args: Any, **kwargs: Any) -> tuple[Value, ...]:
+        copied.append(graph.name)
+        return original(graph, *args, **kwargs)
+
+    three, two = looped(3), looped(2)
+    monkeypatch.setattr(Graph, "append", counted)
+    assert apply_rewrites(three, [of_two]).graph is three
+    assert not copied
+    changed = apply_rewrites(two, [of_two]).graph
+    (scan,) = (node for node in changed.nodes if node.op is ops.scan)
+    assert [node.op.name for node in scan.attribute("body").nodes] == ["input", "tanh"]
+    assert [node.op.name for node in changed.nodes][:2] == ["input", "exp"]
