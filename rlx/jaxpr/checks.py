@@ -57,6 +57,29 @@ def check(equation: JaxprEqn, *operands: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class _Formatted(Report):
+    """A message with places for values."""
+
+    text: str
+
+    def summary(self) -> str:
+        return self.text
+
+    def message(self, values: Sequence[Any]) -> str:
+        return self.text.format(*values)
+
+
+@rule("shape_assertion")
+def shape_assertion(equation: JaxprEqn, holds: Any, *values: Any) -> Any:
+    """A condition of symbolic extents that JAX leaves for the run."""
+    report = _Formatted(
+        FailedCheckError, equation.params["error_message"], source=user_source(equation)
+    )
+    emit(ops.check, rnp.logical_not(holds), *values, report=number_of(report))
+    return []
+
+
+@dataclass(frozen=True)
 class _Numbered(Report):
     """Messages of which a value is the number."""
 

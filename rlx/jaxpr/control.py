@@ -18,8 +18,8 @@ from rlx.transforms import branches, checkpointing, control, implicit
 
 
 @rule(
-    "call", "closed_call", "composite", "core_call", "custom_lin", "custom_vmap_call", "jit",
-    "pjit", takes_keys=True,
+    "call", "closed_call", "composite", "core_call", "custom_lin", "custom_partitioning",
+    "custom_vmap_call", "jit", "pjit", takes_keys=True,
 )  # fmt: skip
 def call(equation: JaxprEqn, *operands: Any) -> Any:
     """The body of a call; its kernels are shared by what is equal in them."""

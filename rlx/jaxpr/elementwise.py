@@ -95,11 +95,22 @@ def reduce_precision(equation: JaxprEqn, x: Any) -> Any:
 @rule(
     "copy", "copy_p", "device_put", "layout_constraint", "mesh_cast", "optimization_barrier",
     "preduced", "pvary", "reduced_vary_cast_p", "reshard", "sharding_constraint", "stage",
-    "vary_unreduced_cast_p", takes_keys=True,
+    "vary_unreduced_cast_p", "with_memory_space_constraint", takes_keys=True,
 )  # fmt: skip
 def identity(equation: JaxprEqn, *operands: Any) -> Any:
     """What moves or pins an array on devices is the array itself."""
     return list(operands) if equation.primitive.multiple_results else operands[0]
+
+
+@rule("tie", takes_keys=True)
+def tie(_: JaxprEqn, __: Any, x: Any) -> Any:
+    return x
+
+
+@rule("dce_sink", "inspect_sharding", takes_keys=True)
+def nothing(_: JaxprEqn, *__: Any) -> Any:
+    """What only keeps or shows a value."""
+    return []
 
 
 @rule("stop_gradient")

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax.tree_util import tree_flatten
 
+import rlx.jaxpr.bit_generators
 import rlx.jaxpr.collectives
 import rlx.jaxpr.control
 import rlx.jaxpr.effects
@@ -25,7 +26,9 @@ import rlx.jaxpr.indexing
 import rlx.jaxpr.linear_algebra
 import rlx.jaxpr.products
 import rlx.jaxpr.random_numbers
-import rlx.jaxpr.shapes  # noqa: F401  registers rules
+import rlx.jaxpr.refused
+import rlx.jaxpr.shapes
+import rlx.jaxpr.shards  # noqa: F401  registers rules
 from rlx.errors import InputError, ShapeError
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, calling_source

@@ -14,7 +14,26 @@ from rlx.jaxpr.interpret import rule, run
 from rlx.jaxpr.shapes import integers
 from rlx.jaxpr.types import dtype_of
 from rlx.tracing.trace import shape_of
+from rlx.transforms.associative import associative_scan
 from rlx.transforms.batch import vmap
+
+_OF_PAIRS = {"max": lax.max, "min": lax.min}
+
+
+def _is_complex(equation: JaxprEqn) -> bool:
+    return dtype_of(equation.invars[0].aval).kind == "c"
+
+
+def _start(equation: JaxprEqn, name: str) -> Any:
+    """Return what `max` or `min` of no elements is."""
+    dtype = dtype_of(equation.invars[0].aval)
+    if dtype.kind == "b":
+        value: Any = name == "min"
+    elif dtype.kind in "iu":
+        value = np.iinfo(dtype).min if name == "max" else np.iinfo(dtype).max
+    else:
+        value = -np.inf if name == "max" else np.inf
+    return dtype.type(complex(value, value)) if dtype.kind == "c" else value
 
 
 def _reduced(name: str) -> Any:
@@ -22,7 +41,11 @@ def _reduced(name: str) -> Any:
 
     def apply(equation: JaxprEqn, x: Any) -> Any:
         axes = integers(equation.params["axes"])
-        return fold(x, axes) if axes else x
+        if not axes:
+            return x
+        if name in _OF_PAIRS and _is_complex(equation):
+            return lax.reduce(x, _start(equation, name), _OF_PAIRS[name], axes)
+        return fold(x, axes)
 
     return apply
 
@@ -35,7 +58,11 @@ def _running(name: str) -> Any:
     fold = getattr(lax, name)
 
     def apply(equation: JaxprEqn, x: Any) -> Any:
-        return fold(x, int(equation.params["axis"]), bool(equation.params["reverse"]))
+        axis, reverse = int(equation.params["axis"]), bool(equation.params["reverse"])
+        of_pairs = _OF_PAIRS.get(name.removeprefix("cum"))
+        if of_pairs is not None and _is_complex(equation):
+            return associative_scan(of_pairs, x, reverse, axis)
+        return fold(x, axis, reverse)
 
     return apply
 
@@ -108,28 +135,15 @@ def window(equation: JaxprEqn) -> dict[str, Any]:
     }
 
 
-def _least(dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "b":
-        return False
-    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+def _windowed(name: str) -> Any:
+    def apply(equation: JaxprEqn, x: Any) -> Any:
+        return lax.reduce_window(x, _start(equation, name), _OF_PAIRS[name], **window(equation))
+
+    return apply
 
 
-def _greatest(dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "b":
-        return True
-    return np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
-
-
-@rule("reduce_window_max")
-def reduce_window_max(equation: JaxprEqn, x: Any) -> Any:
-    start = _least(dtype_of(equation.invars[0].aval))
-    return lax.reduce_window(x, start, lax.max, **window(equation))
-
-
-@rule("reduce_window_min")
-def reduce_window_min(equation: JaxprEqn, x: Any) -> Any:
-    start = _greatest(dtype_of(equation.invars[0].aval))
-    return lax.reduce_window(x, start, lax.min, **window(equation))
+for _name in _OF_PAIRS:
+    rule(f"reduce_window_{_name}")(_windowed(_name))
 
 
 @rule("reduce_window_sum")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax._src import core as jax_core
 from jax._src import source_info_util
-from jax._src.interpreters import partial_eval
+from jax._src.interpreters import mlir, partial_eval
 from jax._src.lax import lax
 from jax._src.state import discharge
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
@@ -21,6 +22,8 @@ from rlx.errors import Source
 __all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal"]
 
 DropVar = jax_core.DropVar
+
+source_info_util.register_exclusion(str(Path(__file__).parent))
 
 
 def is_key(aval: Any) -> bool:
@@ -50,6 +53,48 @@ def named_axes(sizes: Mapping[str, int]) -> AbstractContextManager[object]:
     if sizes:
         stack.enter_context(jax_core.extend_axis_env_nd(list(sizes.items())))
     return stack
+
+
+def manual_axes(equation: JaxprEqn) -> dict[str, int]:
+    """Return the axes of the mesh that a `shard_map` cuts arrays along, with their sizes."""
+    params = equation.params
+    mesh, manual = params["mesh"], params.get("newly_manual_axes", params.get("manual_axes"))
+    return {str(n): int(s) for n, s in mesh.shape.items() if manual is None or n in manual}
+
+
+def sharded_axes(equation: JaxprEqn) -> tuple[list[Any], list[Any]]:
+    """Return the axes of the mesh along each axis of the operands, and of the results."""
+    params = equation.params
+    operands = [_cut_along(s, v) for s, v in zip(params["in_specs"], equation.invars, strict=True)]
+    results = [_cut_along(s, v) for s, v in zip(params["out_specs"], equation.outvars, strict=True)]
+    return operands, results
+
+
+def _cut_along(spec: Any, variable: Any) -> tuple[tuple[str, ...], ...]:
+    parts = [*spec, *[None] * (len(variable.aval.shape) - len(spec))]
+    return tuple(() if p is None else p if isinstance(p, tuple) else (p,) for p in parts)
+
+
+def python_lowering(primitive: Any) -> Any:
+    """Return the function of JAX that a primitive is lowered by on the CPU; None for others."""
+    tables = (mlir._platform_specific_lowerings["cpu"], mlir._lowerings)
+    found = next((table[primitive] for table in tables if primitive in table), None)
+    function = getattr(found, "rule", found)
+    if not inspect.isfunction(function):
+        return None
+    return inspect.getclosurevars(function).nonlocals.get("fun")
+
+
+def lowered_primitives() -> dict[str, Any]:
+    """Return the primitives that JAX lowers on the CPU, by their names."""
+    tables = (mlir._platform_specific_lowerings["cpu"], mlir._lowerings)
+    return {primitive.name: primitive for table in tables for primitive in table}
+
+
+def key_words(dtype: Any) -> int:
+    """Return how many words of u32 a key of this dtype has."""
+    (count,) = dtype._impl.key_shape
+    return int(count)
 
 
 def without_dead_code(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -24,6 +24,8 @@ from rlx.jaxpr.internals import (
     Literal,
     closed_over,
     is_key,
+    key_words,
+    python_lowering,
     user_source,
 )
 from rlx.jaxpr.types import dtype_of, host_array, shape_of_aval, words_of_keys
@@ -51,6 +53,23 @@ def rule(*names: str, takes_keys: bool = False) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+_REFUSED: dict[str, str] = {}
+"""Why primitives have no rule, by name."""
+
+
+def refuse(*names: str, because: str) -> None:
+    """Declare that primitives have no rule, for errors, the documentation and its test."""
+    for name in names:
+        if name in _RULES or name in _REFUSED:
+            raise InternalError(f"from_jax: primitive {name!r} has a rule, or is refused twice")
+        _REFUSED[name] = because
+
+
+def refused() -> dict[str, str]:
+    """Return the primitives without a rule, each with its reason."""
+    return dict(_REFUSED)
 
 
 def rule_names() -> list[str]:
@@ -111,8 +130,9 @@ def _has_keys(equation: JaxprEqn) -> bool:
 def _by_words(function: Rule, equation: JaxprEqn, operands: Sequence[Any]) -> Any:
     """Apply a rule that moves elements to each word of keys, and stack the words."""
     keys = [is_key(v.aval) for v in equation.invars]
+    count = next(key_words(v.aval.dtype) for v in equation.invars if is_key(v.aval))
     found = []
-    for word in range(2):
+    for word in range(count):
         given = [x[..., word] if key else x for x, key in zip(operands, keys, strict=True)]
         found.append(function(equation, *given))
     if not equation.primitive.multiple_results:
@@ -137,11 +157,16 @@ def _of_type(equation: JaxprEqn, aval: Any, result: Any) -> Any:
 def _by_implementation(equation: JaxprEqn, *operands: Any) -> Any:
     """Interpret what the implementation of a primitive without a rule traces to."""
     primitive = equation.primitive
+    if primitive.name in _REFUSED:
+        raise _no_rule(equation, _REFUSED[primitive.name])
     avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
+    implementation = python_lowering(primitive) or primitive.impl
     try:
-        traced = jax.make_jaxpr(lambda *xs: primitive.impl(*xs, **equation.params))(*avals)
+        traced = jax.make_jaxpr(lambda *xs: implementation(*xs, **equation.params))(*avals)
     except Exception as error:  # whatever a library's implementation raises for tracers
-        raise _no_rule(equation, f"{type(error).__name__}: {error}") from error
+        raise _no_rule(
+            equation, f"its implementation cannot be traced: {type(error).__name__}: {error}"
+        ) from error
     if _mentions(traced.jaxpr, primitive):
         raise _no_rule(equation, "its implementation is native code")
     results = run(traced, operands)
@@ -163,8 +188,7 @@ def _programs(value: Any) -> list[Jaxpr]:
 
 def _no_rule(equation: JaxprEqn, why: str) -> NoRuleError:
     return NoRuleError(
-        f"from_jax: JAX's primitive {equation.primitive.name!r} has no rule, and its "
-        f"implementation cannot be traced ({why:.200})",
+        f"from_jax: JAX's primitive {equation.primitive.name!r} has no rule: {why:.200}",
         source=user_source(equation),
         remedy="write that part with other functions of JAX, or call it by jax.pure_callback",
     )

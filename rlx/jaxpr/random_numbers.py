@@ -10,13 +10,12 @@ import numpy as np
 
 import rlx.lax as lax
 from rlx.errors import UnsupportedError
-from rlx.ir import ops
 from rlx.jaxpr.internals import JaxprEqn, user_source
 from rlx.jaxpr.interpret import rule, run
 from rlx.jaxpr.shapes import integers
-from rlx.jaxpr.types import require_threefry
+from rlx.jaxpr.types import THREEFRY
 from rlx.random import keys, uniforms
-from rlx.tracing.apply import as_tracer, emit
+from rlx.tracing.apply import as_tracer
 from rlx.tracing.trace import shape_of
 from rlx.transforms.batch import vmap
 from rlx.transforms.custom_jvp import custom_jvp
@@ -42,44 +41,62 @@ def _require_partitionable(equation: JaxprEqn) -> None:
         )
 
 
-@rule("random_wrap", "random_unwrap", "random_clone", takes_keys=True)
-def random_wrap(equation: JaxprEqn, key: Any) -> Any:
-    implementation = equation.params.get("impl")
-    if implementation is not None:
-        require_threefry(implementation.name)
+@rule("random_wrap", "random_unwrap", "random_clone", "to_edtype", "from_edtype", takes_keys=True)
+def random_wrap(_: JaxprEqn, key: Any) -> Any:
     return key
 
 
 @rule("random_seed", takes_keys=True)
 def random_seed(equation: JaxprEqn, seed: Any) -> Any:
-    require_threefry(equation.params["impl"].name)
-    return _of_each(keys.key, seed, inner=(0,))
+    generator = equation.params["impl"]
+    if generator.name == THREEFRY:
+        return _of_each(keys.key, seed, inner=(0,))
+    dtype = np.dtype(equation.invars[0].aval.dtype)
+    return _of_each(_traced(generator.seed, ((), dtype)), seed, inner=(0,))
 
 
 @rule("random_bits", takes_keys=True)
 def random_bits(equation: JaxprEqn, key: Any) -> Any:
+    shape, width = integers(equation.params["shape"]), equation.params["bit_width"]
+    generator = _generator(equation)
+    if generator.name != THREEFRY:
+        draw = _traced(lambda k: generator.random_bits(k, width, shape), _key_type(generator))
+        return _of_each(draw, key, inner=(1,))
     _require_partitionable(equation)
-    shape = integers(equation.params["shape"])
-    dtype = _UNSIGNED[equation.params["bit_width"]]
-    return _of_each(lambda k: uniforms.bits(k, shape, dtype), key, inner=(1,))
+    return _of_each(lambda k: uniforms.bits(k, shape, _UNSIGNED[width]), key, inner=(1,))
 
 
 @rule("random_split", takes_keys=True)
 def random_split(equation: JaxprEqn, key: Any) -> Any:
+    shape, generator = integers(equation.params["shape"]), _generator(equation)
+    if generator.name != THREEFRY:
+        split = _traced(lambda k: generator.split(k, shape), _key_type(generator))
+        return _of_each(split, key, inner=(1,))
     _require_partitionable(equation)
-    shape = integers(equation.params["shape"])
     return _of_each(lambda k: keys.split(k, shape), key, inner=(1,))
 
 
 @rule("random_fold_in", takes_keys=True)
-def random_fold_in(_: JaxprEqn, key: Any, data: Any) -> Any:
-    return _of_each(keys.fold_in, key, data, inner=(1, 0))
+def random_fold_in(equation: JaxprEqn, key: Any, data: Any) -> Any:
+    generator = _generator(equation)
+    if generator.name == THREEFRY:
+        return _of_each(keys.fold_in, key, data, inner=(1, 0))
+    fold = _traced(generator.fold_in, _key_type(generator), ((), np.dtype(np.uint32)))
+    return _of_each(fold, key, lax.convert_element_type(data, np.uint32), inner=(1, 0))
 
 
-@rule("threefry2x32")
-def threefry2x32(_: JaxprEqn, *words: Any) -> Any:
-    """Both words of the cipher, of keys and counters that broadcast to one shape."""
-    return [emit(ops.threefry2x32, *words, word=word) for word in ("first", "second")]
+def _generator(equation: JaxprEqn) -> Any:
+    return equation.invars[0].aval.dtype._impl
+
+
+def _key_type(generator: Any) -> tuple[Any, Any]:
+    return generator.key_shape, np.dtype(np.uint32)
+
+
+def _traced(function: Callable[..., Any], *types: tuple[Any, Any]) -> Callable[..., Any]:
+    """Return a function of a generator of JAX, of arrays of these shapes and dtypes."""
+    traced = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(*type) for type in types))
+    return lambda *xs: run(traced, xs)[0]
 
 
 @rule("random_gamma", takes_keys=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,15 @@ def pad(equation: JaxprEqn, x: Any, value: Any) -> Any:
 def iota(equation: JaxprEqn, *_: Any) -> Any:
     dtype = dtype_of(equation.outvars[0].aval)
     return lax.broadcasted_iota(dtype, result_shape(equation), int(equation.params["dimension"]))
+
+
+@rule("iota_2x32_shape")
+def iota_2x32_shape(equation: JaxprEqn) -> Any:
+    """The upper and lower words of the number of each element."""
+    shape = result_shape(equation)
+    numbers = rnp.reshape(rnp.arange(math.prod(shape), dtype=np.uint64), shape)
+    words = lax.bitcast_convert_type(numbers, np.uint32)
+    return [words[..., 1], words[..., 0]]
 
 
 @rule("empty", "empty2")

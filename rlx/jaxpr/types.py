@@ -11,31 +11,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from rlx.errors import UnsupportedError
 from rlx.ir.shape import Extent
-from rlx.jaxpr.internals import is_key, key_implementation
+from rlx.jaxpr.internals import is_key, key_words
 from rlx.jaxpr.symbols import extent_of
 from rlx.tracing.trace import TracedArray
 
-KEY_WORDS = 2
-"""Words of a key of Threefry."""
-_THREEFRY = "threefry2x32"
-
-
-def require_threefry(implementation: str) -> None:
-    """Raise UnsupportedError for a generator other than JAX's default."""
-    if implementation != _THREEFRY:
-        raise UnsupportedError(
-            f"from_jax: keys of the generator {implementation!r}; rlx draws the bits of "
-            f"{_THREEFRY!r}",
-            remedy=f"make keys with jax.random.key(seed, impl={_THREEFRY!r})",
-        )
+THREEFRY = "threefry2x32"
+"""The name of JAX's default generator."""
 
 
 def dtype_of(aval: Any) -> np.dtype[Any]:
     """Return the dtype of the array of rlx for an abstract value."""
     if is_key(aval):
-        require_threefry(key_implementation(aval.dtype))
         return np.dtype(np.uint32)
     dtype = np.dtype(aval.dtype)
     return np.dtype(bool) if dtype == jax.dtypes.float0 else dtype
@@ -43,13 +30,12 @@ def dtype_of(aval: Any) -> np.dtype[Any]:
 
 def shape_of_aval(aval: Any) -> tuple[Extent, ...]:
     """Return the shape of the array of rlx for an abstract value."""
-    words = (KEY_WORDS,) if is_key(aval) else ()
+    words = (key_words(aval.dtype),) if is_key(aval) else ()
     return (*(extent_of(extent) for extent in aval.shape), *words)
 
 
 def words_of_keys(x: Any) -> np.ndarray[Any, Any]:
     """Return typed keys of JAX as an array of u32."""
-    require_threefry(key_implementation(x.dtype))
     return np.asarray(jax.random.key_data(x))
 
 
@@ -65,7 +51,7 @@ class Key:
     """Typed keys of JAX while rlx traces: their words, and the name of their generator."""
 
     words: Any
-    implementation: str = _THREEFRY
+    implementation: str = THREEFRY
 
     @property
     def aval(self) -> Any:

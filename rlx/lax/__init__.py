@@ -47,6 +47,8 @@ from rlx.lax.elementwise import convert_element_type as convert_element_type
 from rlx.lax.elementwise import div as div
 from rlx.lax.elementwise import igamma_grad_a as igamma_grad_a
 from rlx.lax.elementwise import integer_pow as integer_pow
+from rlx.lax.elementwise import max as max
+from rlx.lax.elementwise import min as min
 from rlx.lax.elementwise import mulhi as mulhi
 from rlx.lax.elementwise import population_count as population_count
 from rlx.lax.elementwise import random_gamma_grad as random_gamma_grad
@@ -54,6 +56,7 @@ from rlx.lax.elementwise import round as round
 from rlx.lax.elementwise import rsqrt as rsqrt
 from rlx.lax.elementwise import select as select
 from rlx.lax.elementwise import select_n as select_n
+from rlx.lax.elementwise import shift_right_arithmetic as shift_right_arithmetic
 from rlx.lax.elementwise import shift_right_logical as shift_right_logical
 from rlx.lax.elementwise import total_order_eq as total_order_eq
 from rlx.lax.elementwise import total_order_le as total_order_le
@@ -169,10 +172,8 @@ floor, imag, is_finite, log, log1p = rnp.floor, rnp.imag, rnp.isfinite, rnp.log,
 neg, real, reciprocal, sign, sin = rnp.negative, rnp.real, rnp.reciprocal, rnp.sign, rnp.sin
 sinh, sqrt, square, tan, tanh = rnp.sinh, rnp.sqrt, rnp.square, rnp.tan, rnp.tanh
 add, sub, mul, pow, rem = rnp.add, rnp.subtract, rnp.multiply, rnp.power, rnp.fmod
-max, min = rnp.maximum, rnp.minimum
 bitwise_and, bitwise_or, bitwise_xor = rnp.bitwise_and, rnp.bitwise_or, rnp.bitwise_xor
 bitwise_not, shift_left = rnp.bitwise_not, rnp.left_shift
-shift_right_arithmetic = rnp.right_shift
 eq, ne, lt, le, gt, ge = rnp.equal, rnp.not_equal, rnp.less, rnp.less_equal, rnp.greater, (
     rnp.greater_equal
 )  # fmt: skip

@@ -36,7 +36,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> 
 @function
 def iota(dtype: Any, size: int) -> Any:
     """0, 1, 2, ..."""
-    return rnp.arange(size, dtype=dtype)
+    is_complex = as_array_dtype(dtype).is_complex
+    return rnp.astype(rnp.arange(size, dtype=None if is_complex else dtype), dtype)
 
 
 @function

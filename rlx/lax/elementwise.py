@@ -103,8 +103,10 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 @function
 def convert_element_type(operand: Any, new_dtype: Any) -> Any:
-    """`operand` in another type."""
-    return elementwise.astype(operand, new_dtype)
+    """`operand` in another type; complex numbers as real ones lose their imaginary parts."""
+    x, to = as_tracer(operand), canonical(as_array_dtype(new_dtype))
+    keeps = to.is_complex or to is DType.BOOL
+    return elementwise.astype(x if keeps else elementwise.real(x), new_dtype)
 
 
 @function
@@ -112,6 +114,8 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     """The bits of each element as another type; the parts of a wider one are on a last axis."""
     x, to = as_tracer(operand), canonical(as_array_dtype(new_dtype))
     size = x.value.dtype.size
+    if x.value.dtype is to:
+        return x
     if size == to.size:
         return emit(ops.bitcast, x, to=to)
     return _parts(x, to) if size > to.size else _joined(x, to)
@@ -144,16 +148,49 @@ def _joined(x: Any, to: DType) -> Any:
 
 
 @function
-def shift_right_logical(x: Any, y: Any) -> Any:
-    """`x >> y`, zeros moved in."""
+def max(x: Any, y: Any) -> Any:
+    """The larger; NaN if either is. Complex numbers compare by real, then imaginary parts."""
+    return _extremum(elementwise.maximum, elementwise.greater, x, y)
+
+
+@function
+def min(x: Any, y: Any) -> Any:
+    """The smaller; NaN if either is. Complex numbers compare by real, then imaginary parts."""
+    return _extremum(elementwise.minimum, elementwise.less, x, y)
+
+
+def _extremum(of_reals: Any, precedes: Any, x: Any, y: Any) -> Any:
+    if not element_type(x).dtype.is_complex:
+        return of_reals(x, y)
     x, y = promoted([x, y])
-    shifted = elementwise.right_shift(x, y)
-    if not x.value.dtype.is_signed_int:
-        return shifted
-    bits = x.value.dtype.size * 8
-    high = elementwise.left_shift(elementwise.left_shift(-1, elementwise.subtract(bits - 1, y)), 1)
-    masked = elementwise.bitwise_and(shifted, elementwise.bitwise_not(convert(high, x.value.dtype)))
-    return elementwise.where(elementwise.equal(y, 0), x, masked)
+    by_real = precedes(elementwise.real(x), elementwise.real(y))
+    by_imag = precedes(elementwise.imag(x), elementwise.imag(y))
+    are_tied = elementwise.equal(elementwise.real(x), elementwise.real(y))
+    return elementwise.where(elementwise.where(are_tied, by_imag, by_real), x, y)
+
+
+@function
+def shift_right_logical(x: Any, y: Any) -> Any:
+    """`x >> y`, zeros moved in; 0 for shifts below 0 and of all bits or more."""
+    return _shifted(x, y, "uint")
+
+
+@function
+def shift_right_arithmetic(x: Any, y: Any) -> Any:
+    """`x >> y`, copies of the highest bit moved in, as far as there are bits."""
+    return _shifted(x, y, "int")
+
+
+def _shifted(x: Any, y: Any, kind: str) -> Any:
+    """Return `x >> y` as integers of the kind shift them."""
+    x, y = promoted([x, y])
+    dtype = x.value.dtype
+    if not dtype.is_int:
+        return elementwise.right_shift(x, y)  # raises
+    same = as_array_dtype(f"{kind}{8 * dtype.size}")
+    words = [emit(ops.bitcast, each, to=same) if dtype is not same else each for each in (x, y)]
+    found = elementwise.right_shift(*words)
+    return found if dtype is same else emit(ops.bitcast, found, to=dtype)
 
 
 @function

@@ -13,18 +13,21 @@ from typing import Any
 import numpy as np
 
 from rlx.ir import ops
+from rlx.ir.op import OpDef
+from rlx.lax import elementwise as own
 from rlx.lax.arrays import pad
 from rlx.lax.windows import padtype_to_pads
-from rlx.numpy import elementwise
+from rlx.numpy import elementwise, shaping
 from rlx.numpy.axes import require_per_axis, static_shape
+from rlx.numpy.creation import arange
 from rlx.numpy.reduce_windows import fold_windows
 from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.transforms.differentiate import vjp
 
-_POOLS = {
+_POOLS: dict[Callable[..., Any], tuple[OpDef, float]] = {
     elementwise.add: (ops.sum_pool, 0.0),
-    elementwise.maximum: (ops.max_pool, -np.inf),
-    elementwise.minimum: (ops.min_pool, np.inf),
+    **dict.fromkeys((elementwise.maximum, own.max), (ops.max_pool, -np.inf)),
+    **dict.fromkeys((elementwise.minimum, own.min), (ops.min_pool, np.inf)),
 }
 """The op of a fold, and the value of a window without elements."""
 _MOST_AXES = 3
@@ -127,8 +130,8 @@ def reduce_window(
 
 def _pooled(x: Any, init_value: Any, computation: Any, windows: _Windows) -> Any:
     """Return the fold as a pooling op, where there is one; None for others."""
-    op, identity = _POOLS.get(computation, (None, 0.0))
     given = isinstance(init_value, (int, float, np.number, np.ndarray))
+    op, identity = _POOLS.get(computation, (None, 0.0))
     if op is None or not x.value.dtype.is_float or not given or np.shape(init_value):
         return None
     attributes = windows.pool() if init_value == identity else None
@@ -169,6 +172,23 @@ def select_and_gather_add(
     return windows.fold([x, t], [start, convert(0, t.value.dtype)], choose)[1]
 
 
+def _chosen_places(x: Any, windows: _Windows, is_greatest: bool) -> Any:
+    """Return the number, among all elements, of the one that each window chooses."""
+    selects = elementwise.greater_equal if is_greatest else elementwise.less_equal
+
+    def choose(left: list[Any], right: list[Any]) -> list[Any]:
+        is_padding = [elementwise.less(place, 0) for _, place in (left, right)]
+        first = elementwise.logical_and(
+            elementwise.logical_not(is_padding[0]),
+            elementwise.logical_or(selects(left[0], right[0]), is_padding[1]),
+        )
+        return [elementwise.where(first, a, b) for a, b in zip(left, right, strict=True)]
+
+    numbers = shaping.reshape(arange(x.size), x.shape)
+    starts = [convert(0, x.value.dtype), convert(-1, numbers.value.dtype)]
+    return windows.fold([x, numbers], starts, choose)[1]
+
+
 def _identity(dtype: np.dtype[Any], is_greatest: bool) -> Any:
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
@@ -195,11 +215,16 @@ def select_and_scatter_add(
     if attributes is not None and as_tracer(source).value.dtype.is_float and x.dtype.itemsize > 2:
         given = x if is_greatest else elementwise.negative(x)
         return emit(ops.max_pool_backward, given, source, **attributes)
+
     zeros = elementwise.multiply(x, 0)
+    if x.value.dtype.is_float:
 
-    def gathered(t: Any) -> Any:
-        return select_and_gather_add(
-            t, operand, is_greatest, window_dimensions, window_strides, padding
-        )
+        def gathered(t: Any) -> Any:
+            return select_and_gather_add(
+                t, operand, is_greatest, window_dimensions, window_strides, padding
+            )
 
-    return vjp(gathered, zeros)[1](source)[0]
+        return vjp(gathered, zeros)[1](source)[0]
+    places = _chosen_places(x, windows, is_greatest)
+    added = shaping.ravel(zeros).at[shaping.ravel(places)].add(shaping.ravel(source))
+    return shaping.reshape(added, x.shape)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src.lax.windowed_reductions import _select_and_scatter_add as select_and_scatter_add
 
 Array = np.ndarray[Any, Any]
 
@@ -127,6 +128,20 @@ def elementwise() -> Iterator[Use]:
     given = np.arange(12, dtype="int32") % 5, np.arange(12, dtype="int32") % 7
     for name, function in integers:
         yield Use(f"{name}-int32", function, given, False)
+    for dtype in ("int8", "uint8", "int32", "uint32"):
+        bits = np.array([-5, 100, -128, 3, 1, 1], "int64").astype(dtype)
+        places = np.array([1, 8, 31, -1, 64, 0], "int64").astype(dtype)
+        for name, function in integers[:3]:
+            yield Use(f"{name}-{dtype}-edges", function, (bits, places), False)
+    complexes = pairs("complex64")
+    for name in ("max", "min"):
+        yield Use(f"{name}-complex64", getattr(lax, name), complexes, False)
+    inf = np.inf
+    shapes = np.array([0, 0, 1, inf, 2, 0, -1.5], "f"), np.array([0, 1, 0, 1, inf, 2, 1], "f")
+    at = np.array([0.5, 0.5, 0.5, 0.5, 0.5, 0, 1], "f")
+    yield Use("betainc-edges", lax.betainc, (*shapes, at), False)
+    orders = np.array([1.025268, 3, 1e-3], "f"), np.array([2.5017664, 4.01, 1.01], "f")
+    yield Use("igammac-mixed", lax.igammac, orders, False, 3e-6)
     signed = np.array([5, -7, 9, -9, 8], "int32"), np.array([3, 2, -4, 3, -3], "int32")
     yield Use("div-int32", lax.div, signed, False)
     yield Use("rem-int32", lax.rem, signed, False)
@@ -135,6 +150,13 @@ def elementwise() -> Iterator[Use]:
 def conversions() -> Iterator[Use]:
     """Yield casts between all kinds of dtypes."""
     function: Callable[..., Any]
+    z = edges("complex64")
+    for target in ("float16", "bfloat16", "int32"):
+        function = lambda x, t=target: lax.convert_element_type(x, jnp.dtype(t))  # noqa: E731
+        yield Use(f"convert-complex64-{target}", function, (z,), False)
+    for same in (z, z.real > 0):
+        function = lambda x: lax.bitcast_convert_type(x, x.dtype)  # noqa: E731
+        yield Use(f"bitcast-{same.dtype}", function, (same,), False)
     dtypes = ["int8", "uint8", "int32", "float32", "float16", "bfloat16", "bool", "complex64"]
     for source in dtypes:
         x = edges(jnp.dtype(source))
@@ -173,6 +195,7 @@ def shapes() -> Iterator[Use]:
         ("pad", lambda x, v: lax.pad(x, v, ((1, 2, 1), (-1, 0, 2))), (x, np.float32(3))),
         ("pad-negative", lambda x, v: lax.pad(x, v, ((-1, 0, 0), (1, -2, 0))), (x, np.float32(3))),
         ("iota", lambda x: x + lax.broadcasted_iota(x.dtype, x.shape, 1), (x,)),
+        ("iota-complex64", lambda x: x + lax.broadcasted_iota("complex64", (3, 4), 1).real, (x,)),
         ("slice", lambda x: lax.slice(x, (1, 0), (3, 4), (1, 2)), (x,)),
         ("dynamic_slice", lambda x, i: lax.dynamic_slice(x, (i, i * 3), (2, 2)), (x, i)),
         ("dynamic_slice-outside", lambda x, i: lax.dynamic_slice(x, (i + 9, -i), (2, 2)), (x, i)),
@@ -252,6 +275,11 @@ def folds() -> Iterator[Use]:
         yield Use(f"reduce_{name}", lambda x, f=fold: f(x, (0, 2)), (x,))
         integers = drawn(3, 4, 5, dtype="int32")
         yield Use(f"reduce_{name}-int32", lambda x, f=fold: f(x, (1,)), (integers,), False)
+    z = drawn(3, 4, dtype="complex64").round()
+    for name in ("max", "min"):
+        fold, running = getattr(lax, f"reduce_{name}"), getattr(lax, f"cum{name}")
+        yield Use(f"reduce_{name}-complex64", lambda x, f=fold: f(x, (0,)), (z,), False)
+        yield Use(f"cum{name}-complex64", lambda x, f=running: f(x, 1), (z,), False)
     for name in ("and", "or", "xor"):
         fold = getattr(lax, f"reduce_{name}")
         integers = drawn(3, 4, 5, dtype="int32")
@@ -296,6 +324,13 @@ def folds() -> Iterator[Use]:
         x, np.float32(-np.inf), lax.max, (1, 3, 3), (1, 2, 2), "SAME"
     )
     yield Use("select_and_scatter_add", jax.grad(lambda x: (pool(x) ** 2).sum()), (ties,), False)
+    for dtype in ("int32", "uint8"):  # its operands are of floats in JAX's own programs
+        rows = np.random.default_rng(0).integers(0, 5, (6, 6)).astype(dtype)
+        function = lambda s, x: select_and_scatter_add(  # noqa: E731
+            s, x, lax.ge_p, (3, 3), (2, 2), ((0, 1), (1, 0))
+        )
+        steps = rows[:3, :3] + rows.dtype.type(1)
+        yield Use(f"select_and_scatter_add-{dtype}", function, (steps, rows), False)
     push = lambda x, t: jax.jvp(pool, (x,), (t,))[1]  # noqa: E731
     yield Use("select_and_gather_add", push, (ties, drawn(2, 6, 6)), False)
     yield Use("sort", lambda x: lax.sort(x, dimension=1), (x,))

@@ -73,13 +73,14 @@ def _fraction(a: Any, x: Any, least: int = 0) -> Any:
         return b, c, d, h * (c * d)
 
     def moves(state: Any) -> Any:
-        alive = rnp.logical_or(rnp.any(state[5]), rnp.less(state[0], least))
-        return rnp.logical_and(alive, rnp.less(state[0], _MOST_TERMS))
+        return rnp.logical_and(rnp.any(state[5]), rnp.less(state[0], _MOST_TERMS))
 
     def go(state: Any) -> Any:
-        n, b, c, d, h, _ = state
+        n, b, c, d, h, alive = state
         b, c, d, new = step(n, b, c, d, h)
-        return n + 1, b, c, d, new, rnp.greater(rnp.abs(c * d - 1), eps)
+        # A converged product would drift by rounding while others converge
+        still = rnp.logical_or(rnp.greater(rnp.abs(c * d - 1), eps), rnp.less(n, least))
+        return n + 1, b, c, d, rnp.where(alive, new, h), rnp.logical_and(alive, still)
 
     state = (1, b, c, d, d, rnp.ones_like(b, dtype=bool))
     return while_loop(moves, go, state)[4]
@@ -229,13 +230,14 @@ def _beta_fraction(a: Any, b: Any, x: Any, least: int) -> Any:
         return half(odd, *half(even, c, d, h))
 
     def moves(state: Any) -> Any:
-        alive = rnp.logical_or(rnp.any(state[4]), rnp.less(state[0], least))
-        return rnp.logical_and(alive, rnp.less(state[0], _MOST_TERMS))
+        return rnp.logical_and(rnp.any(state[4]), rnp.less(state[0], _MOST_TERMS))
 
     def go(state: Any) -> Any:
-        m, c, d, h, _ = state
+        m, c, d, h, alive = state
         c, d, new = step(rnp.astype(m, x.dtype), c, d, h)
-        return m + 1, c, d, new, rnp.greater(rnp.abs(new - h), eps * rnp.abs(new))
+        changes = rnp.greater(rnp.abs(new - h), eps * rnp.abs(new))
+        still = rnp.logical_or(changes, rnp.less(m, least))
+        return m + 1, c, d, rnp.where(alive, new, h), rnp.logical_and(alive, still)
 
     return while_loop(moves, go, (1, one, d, d, rnp.ones_like(d, dtype=bool)))[3]
 
@@ -254,8 +256,13 @@ def _betainc(a: Any, b: Any, x: Any, least: int = 0) -> Any:
     value = factor * _beta_fraction(p, q, y, least)
     found = rnp.where(swapped, 1 - value, value)
     found = rnp.where(inside, found, rnp.where(rnp.less_equal(x, 0), 0.0, 1.0))
+    # All of the function is at 0 where a is 0 or b infinite, at 1 where b is 0 or a infinite
+    at_zero = rnp.logical_or(rnp.equal(a, 0), rnp.isinf(b))
+    at_one = rnp.logical_or(rnp.equal(b, 0), rnp.isinf(a))
+    found = rnp.where(inside & at_zero, 1.0, rnp.where(inside & at_one, 0.0, found))
     valid = rnp.logical_and(rnp.greater_equal(x, 0), rnp.less_equal(x, 1))
-    return rnp.where(valid, found, rnp.nan)
+    valid &= rnp.greater_equal(a, 0) & rnp.greater_equal(b, 0)
+    return rnp.where(valid & rnp.logical_not(at_zero & at_one), found, rnp.nan)
 
 
 @custom_jvp

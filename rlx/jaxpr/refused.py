@@ -1,0 +1,39 @@
+"""Primitives of JAX that have no rule, with the reason; `docs/from_jax.md` lists them."""
+
+from __future__ import annotations
+
+from rlx.jaxpr.interpret import refuse
+
+refuse(
+    "all_gather_done", "all_gather_reduced", "all_gather_reduced_start", "all_gather_start",
+    "all_to_all_done", "all_to_all_start", "pbroadcast_done", "ppermute_done", "ppermute_start",
+    "psum_done", "psum_invariant_start", "psum_start", "reduce_scatter_done",
+    "reduce_scatter_start", "unreduced_psum", "unreduced_psum_start", "unreduced_reduce_scatter",
+    "unreduced_reduce_scatter_start",
+    because="collectives in two halves are made by rlx itself (rlx.distributed)",
+)  # fmt: skip
+refuse(
+    "precv", "psend", "ragged_all_to_all",
+    because="rlx exchanges blocks of equal sizes among all ranks of an axis",
+)  # fmt: skip
+refuse(
+    "core_map", "run_state", "create_linear", "pin", "unpin",
+    because="it is of Pallas or of mutable arrays that JAX has not discharged",
+)  # fmt: skip
+refuse(
+    "global_array_to_host_local_array", "host_local_array_to_global_array",
+    because="arrays of several processes are those of rlx.distributed",
+)  # fmt: skip
+refuse("after_all", "create_token", because="tokens order effects for XLA alone")
+refuse(
+    "dot_product_attention_bwd_wrapper", "dot_product_attention_fp8_bwd_wrapper",
+    "dot_product_attention_fp8_fwd_wrapper", "dot_product_attention_fwd_wrapper",
+    "scaled_matmul_wrapper",
+    because="it calls cuDNN",
+)  # fmt: skip
+refuse("call_exported", because="it is StableHLO text, no jaxpr: call the function itself")
+refuse("ffi_call", because="it calls native code by a signature of XLA's own")
+refuse("rng_uniform", because="its bits are of a hidden state of XLA")
+refuse("select_and_scatter", because="JAX traces it for functions that its own API does not take")
+refuse("geqp3", because="QR of pivoted columns has a rule as a whole, `qr`")
+refuse("unreachable", because="it ends the process")
