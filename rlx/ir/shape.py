@@ -8,6 +8,7 @@ value. Equal extents are equal values as far as `floor_divide` brings quotients 
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeAlias
@@ -247,7 +248,12 @@ def needs_a_trace(extent: Dim) -> ShapeError:
 
 
 def _with_numbers(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Return an operation of an extent and what is no extent: a float, a traced array."""
+    """Return an operation of an extent and what is no extent: a float, a traced array.
+
+    With an integer of NumPy it is that with an integer of Python.
+    """
+    if any(isinstance(x, numbers.Integral) and not isinstance(x, int) for x in (left, right)):
+        return operation(*(x if isinstance(x, Dim) else int(x) for x in (left, right)))
 
     def number(operand: Any) -> Any:
         if not isinstance(operand, Dim):

@@ -104,9 +104,10 @@ def select_n(which: Any, *cases: Any) -> Any:
 @function
 def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     """`operand` in another type; complex numbers as real ones lose their imaginary parts."""
-    x, to = as_tracer(operand), canonical(as_array_dtype(new_dtype))
-    keeps = to.is_complex or to is DType.BOOL
-    return elementwise.astype(x if keeps else elementwise.real(x), new_dtype)
+    to = as_array_dtype(new_dtype)
+    if element_type(operand).dtype.is_complex and not to.is_complex and to is not DType.BOOL:
+        operand = elementwise.real(operand)
+    return elementwise.astype(operand, new_dtype)
 
 
 @function

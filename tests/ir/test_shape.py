@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -205,3 +206,10 @@ def test_arithmetic_that_needs_a_number_is_a_typed_error() -> None:
     for compute, a, b in cases:
         with pytest.raises(ShapeError, match="extent n is symbolic"):
             compute(a, b)
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    n = Dim("n", max=8)
+    assert n * np.int64(2) + np.int32(1) == 2 * n + 1
+    assert np.int64(2) * n - np.int64(1) == 2 * n - 1
+    assert n * 4 // np.int64(2) == 2 * n
