@@ -112,6 +112,7 @@ rlx.codegen.kernels.nests.control scan/OneKernel while_loop/OneKernel
 rlx.codegen.kernels.packed.experts grouped_dequant_matmul/Streamed grouped_dequant_matmul/Tile
 rlx.codegen.kernels.packed.int8 dequant_matmul_words/Streamed dequant_matmul_words/Tile
 rlx.codegen.kernels.packed.packed dequant_matmul/Streamed dequant_matmul/Tile
+rlx.codegen.kernels.products.pack_channels pack_channels/Turned
 rlx.codegen.kernels.products.pack_panels pack_panels/Turned
 rlx.codegen.kernels.products.tiles matmul/Schedule matmul_bytes/Schedule matmul_bf16/Schedule
     matmul_transposed/Schedule
