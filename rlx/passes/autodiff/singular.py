@@ -1,6 +1,7 @@
 """Removable singularities: second derivatives of even functions of norms at the origin.
 
     square(sqrt(u))            ->  u, NaN where negative (u is no sum of squares)
+    maximum(u, 0)              ->  u (which is one)
     q = divide_or_zero(v, r)    ->  where(r == 0 and v == 0, dv/dr, q)
 
 The gradient of `f(r)` by `x`, with the norm `r = |x|`, is `f'(r) / r * x`. At the origin it is 0,
@@ -100,7 +101,18 @@ def remove_singularities(graph: Graph) -> Rewritten:
 
 @graph_pass
 def _square_roots(graph: Graph) -> Rewritten:
-    return apply_rewrites(graph, [_square_of_root])
+    return apply_rewrites(graph, [_maximum_of_squares, _square_of_root])
+
+
+@rewrite(ops.maximum)
+def _maximum_of_squares(node: Node) -> Value | None:
+    """Return a sum of squares for the larger one of it and 0, of which half is each at a tie."""
+    for u, least in (node.operands, node.operands[::-1]):
+        bound = number(least)
+        is_least = bound is not None and bound <= 0 and u.type == node.result.type
+        if is_least and vanishes_with_its_gradient(u):
+            return u
+    return None
 
 
 @rewrite(ops.square, ops.mul, ops.pow)

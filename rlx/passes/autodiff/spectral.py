@@ -28,7 +28,6 @@ from rlx.ir.reference import evaluate
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import expand_to, full, reshape_to, swap_last, zeros
-from rlx.passes.autodiff.derived import ancestors
 from rlx.passes.autodiff.rules.decompositions import (
     column_of,
     diagonal_mask,
@@ -37,7 +36,7 @@ from rlx.passes.autodiff.rules.decompositions import (
     row_of,
     symmetric_tangent,
 )
-from rlx.passes.autodiff.sweep import carries, push_forward
+from rlx.passes.autodiff.sweep import jvp_in_graph
 from rlx.passes.rewrite import Rewritten, copy_node, graph_pass, unchanged
 from rlx.passes.rewrite import finish as finish_graph
 
@@ -236,7 +235,8 @@ class _Change:
         n = w.type.with_shape(w.shape[-1:]).static_shape[0]
         steps = 1.0 + np.arange(n) / n
         t = expand_to(w.graph.constant(steps.astype(w.dtype.numpy)), w.shape)
-        s = _pushed(w, t, h)
+        (s,) = jvp_in_graph(w.graph, [h], [w], [t])  # with the vectors as they are
+        s = zeros(w.graph, h.type) if s is None else s
         return _Change(expand_to(w, h.shape), h, s, expand_to(t, h.shape))
 
     def quotient(self, sign: float, mask: Value | None) -> Value:
@@ -267,19 +267,6 @@ class _Change:
 def _largest(x: Value) -> Value:
     sizes = ops.abs(ops.stop_gradient(x))
     return ops.reduce_max(sizes, axes=(-1,), keepdims=True)
-
-
-def _pushed(w: Value, t: Value, h: Value) -> Value:
-    """Return how `h` changes as `w` changes by `t`, with the vectors as they are."""
-    graph, needed, known = w.graph, ancestors([h]), {w: t}
-    for node in graph.nodes[w.node.index + 1 : h.node.index + 1]:
-        given = tuple(known.get(operand) for operand in node.operands)
-        flows = any(r in needed and carries(r) for r in node.results)
-        if flows and any(tangent is not None for tangent in given):
-            for result, tangent in zip(node.results, push_forward(node, given), strict=True):
-                if tangent is not None:
-                    known[result] = tangent
-    return known.get(h, zeros(graph, h.type))
 
 
 def _of_eigh(product: Value, node: Node, h: Value) -> Value:
