@@ -30,7 +30,9 @@ from rlx.passes.rewrite import (
     copy_node,
     graph_pass,
     is_leaf,
+    map_bodies,
     rewrite,
+    unchanged,
 )
 from rlx.passes.rewrite import finish as finish_graph
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
@@ -39,6 +41,15 @@ from rlx.passes.rewrites.scalars import number
 _AXES = ("_contracting", "_batch")
 _MOVEMENT: frozenset[OpDef] = frozenset({ops.expand, ops.reshape, ops.transpose})
 _ROOTS: frozenset[OpDef] = frozenset({ops.sqrt, ops.abs, ops.hypot})
+_WITH_BODIES: frozenset[OpDef] = frozenset(
+    {
+        ops.scan,
+        ops.while_loop,
+        ops.cond,
+        ops.switch,
+        ops.checkpoint,
+    }
+)
 _TERMWISE: frozenset[OpDef] = _MOVEMENT | {
     ops.reduce_sum, ops.reduce_mean, ops.reduce_max, ops.narrow, ops.cast, ops.cumsum,
 }  # fmt: skip
@@ -93,10 +104,28 @@ def _is_positive(u: Value) -> bool:
 @graph_pass
 def remove_singularities(graph: Graph) -> Rewritten:
     """Prepare `graph` for differentiation at the singular points of norms and magnitudes."""
-    made = spectral_functions.rewrite(graph)
+    made = _bodies.rewrite(graph).then(spectral_functions)
     if not any(node.op in _ROOTS for node in made.graph.nodes):
         return made
     return made.then(common_subexpressions).then(_square_roots).then(_extend_quotients)
+
+
+@graph_pass
+def _bodies(graph: Graph) -> Rewritten:
+    """Prepare the bodies of loops and branches."""
+    changed = {
+        node: attrs
+        for node in graph.nodes
+        if node.op in _WITH_BODIES
+        and (attrs := map_bodies(node.attrs, remove_singularities)) is not node.attrs
+    }
+    if not changed:
+        return unchanged(graph)
+    target, value_map = Graph(graph.name), dict[Value, Value]()
+    for node in graph.nodes:
+        copy_node(target, node, value_map, attrs=changed.get(node))
+    finish_graph(target, graph, value_map)
+    return Rewritten(target, value_map)
 
 
 @graph_pass
@@ -104,9 +133,12 @@ def _square_roots(graph: Graph) -> Rewritten:
     return apply_rewrites(graph, [_maximum_of_squares, _square_of_root])
 
 
-@rewrite(ops.maximum)
+@rewrite(ops.maximum, ops.relu)
 def _maximum_of_squares(node: Node) -> Value | None:
     """Return a sum of squares for the larger one of it and 0, of which half is each at a tie."""
+    if node.op is ops.relu:
+        (u,) = node.operands
+        return u if vanishes_with_its_gradient(u) else None
     for u, least in (node.operands, node.operands[::-1]):
         bound = number(least)
         is_least = bound is not None and bound <= 0 and u.type == node.result.type

@@ -13,6 +13,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
+from rlx import nn
 from tests.passes.autodiff.singular_compositions import NAMES, check, function
 
 
@@ -108,3 +109,46 @@ def test_elements_that_where_leaves_out_have_no_slope(name: str, derivative: Any
     """Though the slope of the function that was not chosen is infinite or NaN."""
     f = derivative(lambda x: rnp.where(x > 3, getattr(rnp, name)(x) * x, 0.0))
     assert [float(rlx.jit(f, backend="reference")(x)) for x in (0.0, -1.0, 1.0)] == [0, 0, 0]
+
+
+def _norm_of_rows(x: Any) -> Any:
+    rows = np.ones((3, 2))
+    return rlx.scan(lambda c, _: (c, rnp.cos(rnp.linalg.norm(x))), 0.0, rows)[1].sum()
+
+
+IN_BODIES: dict[str, tuple[Any, float]] = {
+    "scan": (lambda x: rlx.fori_loop(0, 3, lambda _, c: c + rnp.linalg.norm(x) ** 2, 0.0), 6),
+    "rows of a scan": (_norm_of_rows, -3),
+    "carry": (
+        lambda x: rnp.linalg.norm(rlx.fori_loop(0, 3, lambda _, c: 2 * c, x)) ** 2, 128
+    ),
+    "branch": (
+        lambda x: rlx.cond(x[0] > -1, lambda x: rnp.linalg.norm(x) ** 2, lambda x: x[0], x), 2
+    ),
+    "checkpoint": (rlx.checkpoint(lambda x: rnp.cos(rnp.linalg.norm(x))), -1),
+    "while": (
+        lambda x: rlx.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + rnp.linalg.norm(x) ** 2), (0, 0.0),
+            max_trips=5,
+        )[1],
+        6,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_BODIES)
+def test_hessians_of_norms_in_bodies_are_right_at_the_origin(name: str) -> None:
+    f, factor = IN_BODIES[name]
+    found = rlx.jit(lambda x: (rlx.hessian(f)(x), rlx.jacrev(rlx.grad(f))(x)), backend="reference")
+    for hessian in found(np.zeros(2)):
+        np.testing.assert_allclose(hessian, factor * np.eye(2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["maximum", "clip", "relu"])
+def test_roots_of_squares_above_zero_are_norms(name: str) -> None:
+    above: Any = {
+        "maximum": lambda u: rnp.maximum(u, 0), "clip": lambda u: rnp.clip(u, 0, None),
+        "relu": nn.relu,
+    }[name]  # fmt: skip
+    hessian = rlx.jit(rlx.hessian(lambda x: rnp.sqrt(above(x @ x)) ** 2), backend="reference")
+    np.testing.assert_array_equal(hessian(np.zeros(2)), 2 * np.eye(2))
