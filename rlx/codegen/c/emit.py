@@ -8,7 +8,8 @@ goldens and inspection). The text depends on the module alone. It needs the comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from rlx.codegen.c.code import comment, fit
@@ -30,6 +31,9 @@ from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.visit import all_expressions, walk
 from rlx.codegen.text import Emitted, identifier, verbatim
 from rlx.dataclass import dataclass
+
+_MOST_INLINED = 128
+"""Calls of a kernel in one function that a compiler may inline."""
 
 
 class StatusCode(NamedTuple):
@@ -85,7 +89,11 @@ def unit_view(module: Module, symbols: Mapping[str, str], *, is_plain: bool = Fa
     """
     defined = (*module.kernels, *module.entries)
     has_doubles = touches_doubles(defined) or any(map(is_source, external_symbols(defined)))
-    emitter = ModuleEmitter(marks_wide=has_doubles and not is_plain, is_plain=is_plain)
+    emitter = ModuleEmitter(
+        marks_wide=has_doubles and not is_plain,
+        is_plain=is_plain,
+        called_often=_called_often(defined),
+    )
     kernels = [emitter.kernel(kernel) for kernel in module.kernels]
     kernels += [emitter.kernel(entry, is_entry=True) for entry in module.entries]
     return UnitView(
@@ -115,11 +123,19 @@ def emit_kernel(kernel: Kernel) -> Emitted:
 class ModuleEmitter:
     """Emits kernels that share one prelude and one table of math functions.
 
-    `marks_wide` tells kernels that may use the widest vectors from those that may not.
+    `marks_wide` tells kernels that may use the widest vectors from those that may not. Kernels
+    in `called_often` are not inlined.
     """
 
-    def __init__(self, *, marks_wide: bool = False, is_plain: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        marks_wide: bool = False,
+        is_plain: bool = False,
+        called_often: Container[str] = (),
+    ) -> None:
         self._marks_wide = marks_wide
+        self._called_often = called_often
         self.prelude = Prelude(is_plain=is_plain)
         self.functions = FunctionTable(self.prelude)
 
@@ -138,7 +154,14 @@ class ModuleEmitter:
             emitter.line("return 0;")
         doc = [line for text in kernel.doc for line in comment(text)]
         is_plain = self.prelude.is_plain
-        head = _signature(kernel, names, is_entry=is_entry, tail=") {", is_plain=is_plain)
+        head = _signature(
+            kernel,
+            names,
+            is_entry=is_entry,
+            tail=") {",
+            is_plain=is_plain,
+            is_called_often=kernel.name in self._called_often,
+        )
         if self._marks_wide and not is_entry and keeps_wide_vectors(kernel):
             doc.append("WIDE_VECTORS")
         return verbatim("\n".join([*doc, head, *emitter.lines, "}"]))
@@ -181,6 +204,7 @@ def _signature(
     is_entry: bool,
     tail: str,
     is_plain: bool = False,
+    is_called_often: bool = False,
 ) -> str:
     """Return the function's head up to `tail`."""
     is_alone = not (is_plain and _updates_in_place(kernel))
@@ -191,13 +215,29 @@ def _signature(
     if can_fail(kernel) and not is_entry:
         params.append(f"int64_t *{names[FAULT]}")
     returned = "int" if is_entry or can_fail(kernel) else "void"
-    linkage = _linkage(kernel, is_entry=is_entry, is_plain=is_plain)
+    linkage = _linkage(
+        kernel, is_entry=is_entry, is_plain=is_plain, is_called_often=is_called_often
+    )
     head = f"{linkage}{returned} {identifier(function_name(kernel.name))}("
     return "\n".join(fit(head, params or ["void"], tail, ""))
 
 
-def _linkage(kernel: Kernel, *, is_entry: bool, is_plain: bool = False) -> str:
+def _called_often(kernels: Sequence[Kernel]) -> set[str]:
+    """Return the names of the kernels that some other one calls more than `_MOST_INLINED` times."""
+    found: set[str] = set()
+    for kernel in kernels:
+        calls = Counter(s.kernel.name for s in walk(kernel.body) if isinstance(s, Invoke))
+        found.update(name for name, count in calls.items() if count > _MOST_INLINED)
+    return found
+
+
+def _linkage(
+    kernel: Kernel, *, is_entry: bool, is_plain: bool = False, is_called_often: bool = False
+) -> str:
     """Return the attributes before the type of the function.
+
+    A kernel that is called many times is not inlined: compilers take more than linear time for
+    functions that grow so.
 
     A kernel that reads what it writes is not inlined: GCC 12 at -O3 then moves loads of an
     element after its store, as if the pointers' `restrict` held for the caller's, too. Plain C,
@@ -205,7 +245,7 @@ def _linkage(kernel: Kernel, *, is_entry: bool, is_plain: bool = False) -> str:
     """
     if is_entry:
         return ""
-    stays = not is_plain and _updates_in_place(kernel)
+    stays = not is_plain and (is_called_often or _updates_in_place(kernel))
     return "static __attribute__((noinline)) " if stays else "static "
 
 

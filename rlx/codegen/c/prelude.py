@@ -58,6 +58,7 @@ class Prelude:
         self._memory: dict[str, ValueType] = {}
         self._helpers: dict[str, str] = {}
         self._places: dict[tuple[str, int], str] = {}
+        self._place_names: set[str] = set()
         self.faults: set[Status] = set()
         """What kernels return."""
 
@@ -98,7 +99,8 @@ class Prelude:
             block, _, label = constant.name.partition(" ")
             plain = _NO_WORD.sub("_", label).strip("_").upper()[:_LONGEST_PLACE]
             wanted = identifier(f"{_PREFIXES[block]}_{plain}")
-            self._places[key] = free_name(wanted, set(self._places.values()))
+            self._places[key] = free_name(wanted, self._place_names)
+            self._place_names.add(self._places[key])
         return self._places[key]
 
     # Types

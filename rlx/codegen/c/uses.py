@@ -32,8 +32,9 @@ _INDEX_OPS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.MIN, BinaryOp.M
 def used_names(kernel: Kernel) -> set[str]:
     """Return the variables read and buffers touched."""
     names: set[str] = set()
+    parallel_loop = kernel.parallel_loop
     for statement in walk(kernel.body):
-        if statement is kernel.parallel_loop:
+        if statement is parallel_loop:
             continue  # its bounds are arguments: the caller reads what they are made of
         match statement:
             case Store(buffer=buffer) | Atomic(buffer=buffer) | Prefetch(buffer=buffer):
