@@ -16,32 +16,33 @@ from rlx.ir.types import TensorType
 from rlx.numpy import indexing, shaping
 from rlx.numpy.axes import require_per_axis, static_shape
 from rlx.numpy.index_plan import from_front
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.tracing.trace import shape_of
 from rlx.tracing.widths import canonical
 
 
 @function
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Array:
     """An array of one value."""
     return rnp.full(shape, fill_value, dtype)
 
 
 @function
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Array:
     """An array like `x`, of one value."""
     return rnp.full_like(x, fill_value, dtype, shape)
 
 
 @function
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: Any, size: int) -> Array:
     """0, 1, 2, ..."""
     is_complex = as_array_dtype(dtype).is_complex
     return rnp.astype(rnp.arange(size, dtype=None if is_complex else dtype), dtype)
 
 
 @function
-def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Any:
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Array:
     """The index on one axis, in an array of `shape`."""
     line: list[Any] = [1] * len(shape)
     line[normalize_axis(dimension, len(shape))] = -1
@@ -54,14 +55,14 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Any:
 
 
 @function
-def reshape(operand: Any, new_sizes: Any, dimensions: Any = None) -> Any:
+def reshape(operand: Any, new_sizes: Any, dimensions: Any = None) -> Array:
     """The elements in another shape, after `dimensions` reorders the axes."""
     moved = operand if dimensions is None else shaping.transpose(operand, dimensions)
     return shaping.reshape(moved, new_sizes)
 
 
 @function
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """`operand` with a range of axes as one."""
     shape = shape_of(operand)
     start, stop, _ = slice_of(start_dimension, stop_dimension).indices(len(shape))
@@ -72,13 +73,13 @@ slice_of = slice
 
 
 @function
-def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
+def broadcast(operand: Any, sizes: Sequence[int]) -> Array:
     """`operand` with new leading axes."""
     return shaping.broadcast_to(operand, (*sizes, *shape_of(operand)))
 
 
 @function
-def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
+def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[int]) -> Array:
     """`operand`, whose axes become the named ones of `shape`."""
     line: list[Any] = [1] * len(shape)
     places = [normalize_axis(axis, len(shape)) for axis in broadcast_dimensions]
@@ -93,37 +94,37 @@ def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[in
 
 
 @function
-def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+def transpose(operand: Any, permutation: Sequence[int]) -> Array:
     """`operand` with its axes in another order."""
     return shaping.transpose(operand, tuple(permutation))
 
 
 @function
-def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     """`array` without some axes of one element."""
     return shaping.squeeze(array, tuple(dimensions))
 
 
 @function
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
     """`array` with new axes of one element, at places of the result."""
     return shaping.expand_dims(array, tuple(dimensions))
 
 
 @function
-def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """Arrays joined along an axis."""
     return shaping.concatenate(operands, dimension)
 
 
 @function
-def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     """Arrays of one shape along a new axis."""
     return shaping.stack(operands, axis)
 
 
 @function
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: Any, reps: Sequence[int]) -> Array:
     """The whole array repeated along each axis."""
     return rnp.tile(operand, tuple(reps))
 
@@ -143,24 +144,24 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 
 
 @function
-def broadcast_to_rank(x: Any, rank: int) -> Any:
+def broadcast_to_rank(x: Any, rank: int) -> Array:
     """`x` with leading axes of one element, up to `rank` axes."""
     return shaping.reshape(x, (*(1,) * (rank - len(shape_of(x))), *shape_of(x)))
 
 
 @function
-def broadcast_like(arr: Any, like_arr: Any) -> Any:
+def broadcast_like(arr: Any, like_arr: Any) -> Array:
     """`arr` in the shape of another array."""
     return shaping.broadcast_to(arr, shape_of(like_arr))
 
 
-def shape_as_value(shape: Sequence[int]) -> Any:
+def shape_as_value(shape: Sequence[int]) -> Array:
     """A shape as an array of integers."""
     return rnp.asarray(tuple(shape), "int32") if shape else rnp.zeros(0, "int32")
 
 
 @function
-def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """The slices at positions on some axes of `src`, the positions' axis first."""
     whole: list[Any] = [slice_of(None)] * len(shape_of(src))
     for axis, places in zip(axes, idxs, strict=True):
@@ -169,13 +170,13 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
 
 
 @function
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     """`operand` with some axes reversed."""
     return shaping.flip(operand, tuple(dimensions))
 
 
 @function
-def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
+def pad(operand: Any, padding_value: Any, padding_config: Any) -> Array:
     """`operand` with values around and between its elements: (low, high, interior) per axis.
 
     A negative width cuts elements off.
@@ -205,7 +206,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
 
 
 @function
-def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = None) -> Any:
+def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = None) -> Array:
     """The block from `start_indices` up to `limit_indices`, which is inside."""
     shape = shape_of(operand)
     steps = strides or (1,) * len(shape)
@@ -230,7 +231,7 @@ def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = N
 @function
 def slice_in_dim(
     operand: Any, start_index: Any, limit_index: Any, stride: int = 1, axis: int = 0
-) -> Any:
+) -> Array:
     """A part of one axis."""
     lead = normalize_axis(axis, len(shape_of(operand)))
     extent = shape_of(operand)[lead]
@@ -245,14 +246,14 @@ def slice_in_dim(
 
 
 @function
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """One slice of an axis."""
     found = indexing.take(operand, index, axis)
     return shaping.expand_dims(found, axis) if keepdims else found
 
 
 @function
-def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Any) -> Any:
+def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Any) -> Array:
     """A block at traced positions, moved inside where it sticks out."""
     if shape_of(operand) == () and len(start_indices) == len(slice_sizes) == 0:
         return as_tracer(operand)  # a number is its only block
@@ -260,7 +261,7 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Any) -> Any:
 
 
 @function
-def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Any:
+def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Array:
     """`operand` with a block at traced positions replaced."""
     if shape_of(operand) == shape_of(update) == () and len(start_indices) == 0:
         return convert(update, as_tracer(operand).value.dtype)  # a number is its only block
@@ -268,7 +269,7 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Any:
 
 
 @function
-def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Any:
+def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Array:
     """A part of one axis at a traced position."""
     sizes = list(shape_of(operand))
     sizes[normalize_axis(axis, len(sizes))] = slice_size
@@ -276,20 +277,20 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
 
 
 @function
-def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Any:
+def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Array:
     """One slice of an axis at a traced position."""
     found = dynamic_slice_in_dim(operand, index, 1, axis)
     return found if keepdims else shaping.squeeze(found, axis)
 
 
 @function
-def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int) -> Any:
+def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int) -> Array:
     """`operand` with a part of one axis replaced."""
     return dynamic_update_slice(operand, update, _on_axis(operand, start_index, axis))
 
 
 @function
-def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int) -> Any:
+def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int) -> Array:
     """`operand` with one slice of an axis replaced."""
     if len(shape_of(update)) < len(shape_of(operand)):
         update = shaping.expand_dims(update, axis)

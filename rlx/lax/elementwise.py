@@ -11,6 +11,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.components import bitwise_count
 from rlx.numpy.shaping import stack
+from rlx.runtime.arrays import Array
 from rlx.scipy.special import gammainc
 from rlx.scipy.special.incomplete import slope_over_density
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
@@ -20,7 +21,7 @@ from rlx.transforms.differentiate import jvp
 
 
 @function
-def population_count(x: Any) -> Any:
+def population_count(x: Any) -> Array:
     """How many bits are set in each integer, in the dtype of `x`; of negative ones, too."""
     dtype = as_tracer(x).value.dtype
     bits = x if dtype.is_unsigned_int else emit(ops.bitcast, x, to=_UNSIGNED[dtype.size])
@@ -31,7 +32,7 @@ _UNSIGNED = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
 
 
 @function
-def conj(x: Any) -> Any:
+def conj(x: Any) -> Array:
     """The complex conjugate; a real number becomes complex."""
     x = as_tracer(x)
     real = elementwise.real(x)
@@ -40,27 +41,27 @@ def conj(x: Any) -> Any:
 
 
 @function
-def div(x: Any, y: Any) -> Any:
+def div(x: Any, y: Any) -> Array:
     """`x / y`; of integers, cut off towards zero."""
     x, y = promoted([x, y])
     return emit(ops.div, x, y) if x.value.dtype.is_int else elementwise.divide(x, y)
 
 
 @function
-def rsqrt(x: Any) -> Any:
+def rsqrt(x: Any) -> Array:
     """`1 / sqrt(x)`."""
     (x,) = inexact(x)
     return emit(ops.rsqrt, x)
 
 
 @function
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: Any, y: int) -> Array:
     """`x ** y` for a known integer."""
     return elementwise.power(x, y)
 
 
 @function
-def round(x: Any, rounding_method: Any = 0) -> Any:
+def round(x: Any, rounding_method: Any = 0) -> Array:
     """The nearest integer: halves away from zero, or to even for rounding method 1."""
     if int(getattr(rounding_method, "value", rounding_method)) == 1:
         return elementwise.round(x)
@@ -70,25 +71,25 @@ def round(x: Any, rounding_method: Any = 0) -> Any:
 
 
 @function
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: Any, x: Any, max: Any) -> Array:
     """`x` limited to [min, max]."""
     return elementwise.clip(x, min, max)
 
 
 @function
-def complex(x: Any, y: Any) -> Any:
+def complex(x: Any, y: Any) -> Array:
     """The number of real part `x` and imaginary part `y`."""
     return emit(ops.complex, x, y)
 
 
 @function
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """`on_true` where `pred` holds."""
     return elementwise.where(pred, on_true, on_false)
 
 
 @function
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: Any, *cases: Any) -> Array:
     """The case whose number is in `which`; of two, the second where it is true."""
     if not cases or (len(cases) > 2 and element_type(which).dtype is DType.BOOL):
         raise InputError(
@@ -102,7 +103,7 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 @function
-def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: Any, new_dtype: Any) -> Array:
     """`operand` in another type; complex numbers as real ones lose their imaginary parts."""
     to = as_array_dtype(new_dtype)
     if element_type(operand).dtype.is_complex and not to.is_complex and to is not DType.BOOL:
@@ -111,7 +112,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
 
 
 @function
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
     """The bits of each element as another type; the parts of a wider one are on a last axis."""
     x, to = as_tracer(operand), canonical(as_array_dtype(new_dtype))
     size = x.value.dtype.size
@@ -149,18 +150,18 @@ def _joined(x: Any, to: DType) -> Any:
 
 
 @function
-def max(x: Any, y: Any) -> Any:
+def max(x: Any, y: Any) -> Array:
     """The larger; NaN if either is. Complex numbers compare by real, then imaginary parts."""
     return _extremum(elementwise.maximum, elementwise.greater, x, y)
 
 
 @function
-def min(x: Any, y: Any) -> Any:
+def min(x: Any, y: Any) -> Array:
     """The smaller; NaN if either is. Complex numbers compare by real, then imaginary parts."""
     return _extremum(elementwise.minimum, elementwise.less, x, y)
 
 
-def _extremum(of_reals: Any, precedes: Any, x: Any, y: Any) -> Any:
+def _extremum(of_reals: Any, precedes: Any, x: Any, y: Any) -> Array:
     if not element_type(x).dtype.is_complex:
         return of_reals(x, y)
     x, y = promoted([x, y])
@@ -171,13 +172,13 @@ def _extremum(of_reals: Any, precedes: Any, x: Any, y: Any) -> Any:
 
 
 @function
-def shift_right_logical(x: Any, y: Any) -> Any:
+def shift_right_logical(x: Any, y: Any) -> Array:
     """`x >> y`, zeros moved in; 0 for shifts below 0 and of all bits or more."""
     return _shifted(x, y, "uint")
 
 
 @function
-def shift_right_arithmetic(x: Any, y: Any) -> Any:
+def shift_right_arithmetic(x: Any, y: Any) -> Array:
     """`x >> y`, copies of the highest bit moved in, as far as there are bits."""
     return _shifted(x, y, "int")
 
@@ -195,7 +196,7 @@ def _shifted(x: Any, y: Any, kind: str) -> Any:
 
 
 @function
-def clz(x: Any) -> Any:
+def clz(x: Any) -> Array:
     """How many bits lead each integer that are not set, in the dtype of `x`."""
     x = as_tracer(x)
     bits = x.value.dtype.size * 8
@@ -208,7 +209,7 @@ def clz(x: Any) -> Any:
 
 
 @function
-def mulhi(x: Any, y: Any) -> Any:
+def mulhi(x: Any, y: Any) -> Array:
     """The upper half of the bits of each product of integers."""
     x, y = promoted([x, y])
     dtype = x.value.dtype
@@ -235,7 +236,7 @@ def igamma_grad_a(a: Any, x: Any) -> Any:
 
 
 @function
-def random_gamma_grad(a: Any, sample: Any) -> Any:
+def random_gamma_grad(a: Any, sample: Any) -> Array:
     """The slope of a gamma number by its shape `a`, at a fixed probability below it."""
     a, sample = inexact(a, sample)
     return -slope_over_density(a + 0 * sample, sample + 0 * a)
@@ -255,18 +256,18 @@ def _ordered(x: Any) -> Any:
 
 
 @function
-def total_order_eq(x: Any, y: Any) -> Any:
+def total_order_eq(x: Any, y: Any) -> Array:
     """`x == y` in IEEE 754's total order: zeros differ by their sign, a NaN equals itself."""
     return elementwise.equal(_ordered(x), _ordered(y))
 
 
 @function
-def total_order_lt(x: Any, y: Any) -> Any:
+def total_order_lt(x: Any, y: Any) -> Array:
     """`x < y` in IEEE 754's total order."""
     return elementwise.less(_ordered(x), _ordered(y))
 
 
 @function
-def total_order_le(x: Any, y: Any) -> Any:
+def total_order_le(x: Any, y: Any) -> Array:
     """`x <= y` in IEEE 754's total order."""
     return elementwise.less_equal(_ordered(x), _ordered(y))

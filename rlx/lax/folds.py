@@ -12,12 +12,12 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
 from rlx.numpy.axes import static_shape
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function
-from rlx.tracing.tracer import Tracer
 
 
-def _fold(fold: Callable[..., Any], name: str, doc: str) -> Callable[[Any, Any], Any]:
-    def apply(operand: Any, axes: Any) -> Any:
+def _fold(fold: Callable[..., Any], name: str, doc: str) -> Callable[[Any, Any], Array]:
+    def apply(operand: Any, axes: Any) -> Array:
         found = fold(operand, tuple(axes))
         return elementwise.astype(found, as_tracer(operand).dtype)
 
@@ -32,11 +32,11 @@ reduce_max = _fold(reductions.max, "reduce_max", "The largest over axes.")
 reduce_min = _fold(reductions.min, "reduce_min", "The smallest over axes.")
 
 
-def _bits(fold: Callable[..., Any], start: int, name: str, doc: str) -> Callable[[Any, Any], Any]:
+def _bits(fold: Callable[..., Any], start: int, name: str, doc: str) -> Callable[[Any, Any], Array]:
     """Return a fold of bools by one of NumPy's, of integers bit by bit."""
     bitwise = {"reduce_and": elementwise.bitwise_and, "reduce_or": elementwise.bitwise_or}[name]
 
-    def apply(operand: Any, axes: Any) -> Any:
+    def apply(operand: Any, axes: Any) -> Array:
         x = as_tracer(operand)
         if x.value.dtype is DType.BOOL:
             return fold(x, tuple(axes))
@@ -58,7 +58,7 @@ reduce_or = _bits(reductions.any, 0, "reduce_or", "The disjunction over axes, of
 
 
 @function
-def reduce_xor(operand: Any, axes: Any) -> Any:
+def reduce_xor(operand: Any, axes: Any) -> Array:
     """The exclusive or over axes."""
     return reduce(operand, 0, elementwise.bitwise_xor, tuple(axes))
 
@@ -136,13 +136,13 @@ cumlogsumexp = _running(cumulative.cumlogsumexp, "cumlogsumexp",
 
 
 @function
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
     """The index of the largest along an axis."""
     return _as_index(reductions.argmax(operand, axis), index_dtype)
 
 
 @function
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
     """The index of the smallest along an axis."""
     return _as_index(reductions.argmin(operand, axis), index_dtype)
 
@@ -157,7 +157,7 @@ def _as_index(found: Any, dtype: Any) -> Any:
 
 
 @function
-def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
+def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The `k` largest along an axis and their indices (i32); 0.0 is larger than -0.0."""
     x = as_tracer(operand)
     if not x.value.dtype.is_float:
@@ -166,7 +166,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
     return indexing.take_along_axis(x, places, axis), places
 
 
-def _total_order(x: Tracer) -> Any:
+def _total_order(x: Array) -> Any:
     """Return integers that are ordered as floats are, -0.0 below 0.0 and NaN above all."""
     dtype = {2: DType.I16, 4: DType.I32, 8: DType.I64}[x.value.dtype.size]
     greatest = int(np.iinfo(dtype.numpy).max)
@@ -191,7 +191,9 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 @function
-def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> Any:
+def sort_key_val(
+    keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
     """Keys in ascending order, and the values in theirs."""
     return tuple(sort([keys, values], dimension, is_stable))
 
@@ -200,7 +202,7 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
 def approx_max_k(
     operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
     reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
-) -> Any:  # fmt: skip
+) -> tuple[Array, Array]:  # fmt: skip
     """The `k` largest along an axis and their indices: all of them, as there is no faster way."""
     return top_k(operand, k, axis=reduction_dimension)
 
@@ -209,7 +211,7 @@ def approx_max_k(
 def approx_min_k(
     operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
     reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
-) -> Any:  # fmt: skip
+) -> tuple[Array, Array]:  # fmt: skip
     """The `k` smallest along an axis and their indices."""
     values, places = top_k(elementwise.negative(operand), k, axis=reduction_dimension)
     return elementwise.negative(values), places

@@ -11,6 +11,7 @@ from rlx.numpy.eigenvalues import schur_form
 from rlx.numpy.matrices import permutation_of
 from rlx.numpy.systems import lu_with_order
 from rlx.public_names import names_of as _names_of
+from rlx.runtime.arrays import Array
 from rlx.scipy.polar import qdwh as qdwh
 from rlx.scipy.reflections import geqrf as geqrf
 from rlx.scipy.reflections import hessenberg as hessenberg
@@ -23,13 +24,13 @@ from rlx.transforms.control import scan
 
 
 @function
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     """The lower Cholesky factor of each matrix."""
     return linalg.cholesky(x, symmetrize_input=symmetrize_input)
 
 
 @function
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     """The upper Cholesky factor of `r.T @ r + outer(w, w)`."""
     r: Any
     w: Any
@@ -69,7 +70,7 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
 
 
 @function
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
     """The order of rows that exchanges with `pivots`, one after the other, give."""
     return permutation_of(pivots, permutation_size)
 
@@ -86,7 +87,7 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, **_: Any) 
 def schur(
     x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
     select_callable: Any = None,
-) -> Any:  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     """Schur's form, real of real matrices (blocks of two for pairs of eigenvalues), and vectors."""
     if sort_eig_vals or select_callable is not None:
         raise UnsupportedError(
@@ -106,7 +107,7 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, **_: Any
 def symmetric_product(
     a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0,
     symmetrize_output: bool = False,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`alpha * a @ a.T + beta * c`."""
     del symmetrize_output  # it is symmetric
     a: Any
@@ -119,7 +120,7 @@ def symmetric_product(
 def triangular_solve(
     a: Any, b: Any, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
     conjugate_a: bool = False, unit_diagonal: bool = False,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """Solve `op(a) @ x = b`, or `x @ op(a) = b`, with a triangle of `a`."""
     a, b = inexact(a, b)
     a = rnp.conj(a) if conjugate_a else a
@@ -129,7 +130,7 @@ def triangular_solve(
 
 
 @function
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, **_: Any) -> Any:
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, **_: Any) -> Array:
     """Solve with matrices of three diagonals; `dl[0]` and `du[-1]` are not read."""
     dl, d, du, b = inexact(dl, d, du, b)
     first = shaping.moveaxis(rnp.stack([dl, d, du], 0), -1, 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from rlx.errors import InputError
 from rlx.numpy import fft as transforms
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, function
 
 
@@ -36,7 +37,7 @@ class FftType(enum.IntEnum):
 
 
 @function
-def fft(x: Any, fft_type: FftType | str, fft_lengths: Any) -> Any:
+def fft(x: Any, fft_type: FftType | str, fft_lengths: Any) -> Array:
     """The transform over the last axes, as many as there are lengths."""
     kind = fft_type if isinstance(fft_type, FftType) else FftType[str(fft_type).upper()]
     lengths = tuple(fft_lengths)
@@ -46,13 +47,13 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Any) -> Any:
     return named[kind](x, lengths, axes)
 
 
-def optimization_barrier(operand: Any) -> Any:
+def optimization_barrier(operand: Any) -> Array:
     """`operand` itself."""
     return operand
 
 
 @function
-def stage(x: Any) -> Any:
+def stage(x: Any) -> Array:
     """`x` as an array."""
     return as_tracer(x)
 

@@ -8,12 +8,13 @@ from rlx.errors import DTypeError, InputError
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
 from rlx.numpy import elementwise
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.transforms.custom_modes import CustomModes
 
 
 @function
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Array:
     """`operand` rounded to a format of fewer bits, halves to even, without denormal numbers.
 
     Beyond its range are infinities and, too close to 0, zeros. Derivatives are rounded, too.

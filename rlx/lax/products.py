@@ -13,6 +13,7 @@ from rlx.errors import UnsupportedError
 from rlx.ir import ops
 from rlx.numpy import cumulative, elementwise, shaping
 from rlx.numpy.axes import static_shape
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, function, promoted
 
 
@@ -24,7 +25,7 @@ def dot(
     preferred_element_type: Any = None,
     *,
     dimension_numbers: Any = None,
-) -> Any:
+) -> Array:
     """The product of vectors and matrices, or with `dimension_numbers` that of `dot_general`."""
     if dimension_numbers is not None:
         found: Any = dot_general(lhs, rhs, dimension_numbers, None, preferred_element_type)
@@ -33,7 +34,7 @@ def dot(
 
 
 @function
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Array:
     """The products of matrices."""
     return rnp.matmul(lhs, rhs)
 
@@ -45,7 +46,7 @@ def dot_general(
     dimension_numbers: Any,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Sum products over paired axes, apart for paired batch axes."""
     (left, right), (left_batch, right_batch) = dimension_numbers
     found = emit(
@@ -63,7 +64,7 @@ def _preferred(x: Any, dtype: Any) -> Any:
 def ragged_dot(
     lhs: Any, rhs: Any, group_sizes: Any, precision: Any = None,
     preferred_element_type: Any = None, group_offset: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`lhs[i] @ rhs[group of row i]`: (m, k) by (g, k, n); rows after all groups are zeros.
 
     The first `group_sizes[0]` rows are of group 0, and so on.
@@ -102,7 +103,7 @@ def ragged_dot_general(
     lhs: Any, rhs: Any, group_sizes: Any,
     ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision: Any = None,
     preferred_element_type: Any = None, group_offset: Any = None, out_sharding: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """Sum products over paired axes, apart for groups of positions along the ragged axis of `lhs`.
 
     A group of a free axis has its part of `rhs` along the group axis; one of a contracted axis

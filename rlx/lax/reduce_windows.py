@@ -21,6 +21,7 @@ from rlx.numpy import elementwise, shaping
 from rlx.numpy.axes import require_per_axis, static_shape
 from rlx.numpy.creation import arange
 from rlx.numpy.reduce_windows import fold_windows
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.transforms.differentiate import vjp
 
@@ -148,7 +149,7 @@ def select_and_gather_add(
     padding: Padding,
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
-) -> Any:
+) -> Array:
     """The element of `tangents` where each window of `operand` has its first greatest element.
 
     Its first least one where not `is_greatest`.
@@ -204,7 +205,7 @@ def select_and_scatter_add(
     window_dimensions: Sequence[int],
     window_strides: Sequence[int],
     padding: Padding,
-) -> Any:
+) -> Array:
     """Zeros, with `source` of each window of `operand` added at its first greatest element.
 
     At its first least one where not `is_greatest`.

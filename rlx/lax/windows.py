@@ -12,6 +12,7 @@ from rlx.ir.graph import calling_source
 from rlx.ir.ops.conv_geometry import same_padding
 from rlx.numpy.axes import require_per_axis, static_shape
 from rlx.numpy.convolutions import conv_dimension_numbers, conv_general_dilated
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.abstract import ShapeDtypeStruct, eval_shape
 
@@ -75,7 +76,7 @@ def conv_general_dilated_patches(
     lhs: Any, filter_shape: Sequence[int], window_strides: Sequence[int], padding: Any,
     lhs_dilation: Any = None, rhs_dilation: Any = None, dimension_numbers: Any = None,
     precision: Any = None, preferred_element_type: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """What each window covers, as channels: those of the image, and positions in each of them.
 
     A convolution by taps that are one at a place each, of a group for each channel.
@@ -98,7 +99,7 @@ def conv_general_dilated_local(
     lhs: Any, rhs: Any, window_strides: Sequence[int], padding: Any, filter_shape: Sequence[int],
     lhs_dilation: Any = None, rhs_dilation: Any = None, dimension_numbers: Any = None,
     precision: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """A convolution whose taps are others at each position of the result.
 
     `rhs` has the positions of the result as its axes of space, and what a window covers as inputs.

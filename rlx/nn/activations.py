@@ -11,6 +11,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
 from rlx.numpy.axes import axes_of
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.trace import element_type
 from rlx.transforms.differentiate import stop_gradient
@@ -64,7 +65,7 @@ swish = silu
 
 
 @function
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Any) -> Array:
     """`1 / (1 + exp(-x))`."""
     if _is_complex(x):  # of what does not overflow, on either side
         half = rnp.multiply(x, 0.5)
@@ -155,7 +156,7 @@ def soft_sign(x: Any) -> Any:
 
 
 @function
-def erf(x: Any, /) -> Any:
+def erf(x: Any, /) -> Array:
     """The error function."""
     return _apply(ops.erf, x)
 

@@ -11,6 +11,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.shape import broadcast_shapes
 from rlx.numpy import elementwise
 from rlx.numpy.reductions import all
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, function
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 
@@ -18,13 +19,13 @@ from rlx.tracing.trace import TracedArray, element_type, shape_of
 @function
 def allclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Any:
+) -> Array:
     """True if all elements are close, as `isclose` has it."""
     return all(elementwise.isclose(a, b, rtol, atol, equal_nan))
 
 
 @function
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """True if both arrays have one shape and the same elements."""
     if shape_of(a1) != shape_of(a2):
         return as_tracer(False)
@@ -32,7 +33,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @function
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: Any, a2: Any) -> Array:
     """True if both arrays broadcast to the same elements."""
     try:
         broadcast_shapes(shape_of(a1), shape_of(a2))
@@ -50,13 +51,13 @@ def _same(x: Any, y: Any, equal_nan: bool) -> Any:
 
 
 @function
-def isposinf(x: Any, out: None = None) -> Any:
+def isposinf(x: Any, out: None = None) -> Array:
     """True where `x` is the positive infinity."""
     return elementwise.equal(x, np.inf) if _is_float(x) else elementwise.not_equal(x, x)
 
 
 @function
-def isneginf(x: Any, out: None = None) -> Any:
+def isneginf(x: Any, out: None = None) -> Array:
     """True where `x` is the negative infinity."""
     return elementwise.equal(x, -np.inf) if _is_float(x) else elementwise.not_equal(x, x)
 
@@ -66,13 +67,13 @@ def _is_float(x: Any) -> bool:
 
 
 @function
-def isreal(x: Any) -> Any:
+def isreal(x: Any) -> Array:
     """True where the imaginary part is zero."""
     return elementwise.equal(elementwise.imag(x), 0)
 
 
 @function
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: Any) -> Array:
     """True where the imaginary part is not zero."""
     return elementwise.not_equal(elementwise.imag(x), 0)
 

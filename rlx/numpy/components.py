@@ -10,6 +10,7 @@ import numpy as np
 from rlx.errors import DTypeError
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, function, inexact, promoted
 
 
@@ -19,13 +20,13 @@ def _limits(x: Any) -> Any:
 
 
 @function
-def divmod(x: Any, y: Any, /) -> Any:
+def divmod(x: Any, y: Any, /) -> tuple[Array, Array]:
     """`floor_divide` and `remainder`."""
     return elementwise.floor_divide(x, y), elementwise.remainder(x, y)
 
 
 @function
-def modf(x: Any, /) -> Any:
+def modf(x: Any, /) -> tuple[Array, Array]:
     """The fractional and the integer part, each with the sign of `x`."""
     (x,) = inexact(x)
     whole = elementwise.trunc(x)
@@ -34,7 +35,7 @@ def modf(x: Any, /) -> Any:
 
 
 @function
-def copysign(x: Any, y: Any, /) -> Any:
+def copysign(x: Any, y: Any, /) -> Array:
     """The magnitude of `x` with the sign of `y`."""
     x, y = inexact(x, y)
     agree = elementwise.equal(elementwise.signbit(x), elementwise.signbit(y))
@@ -42,7 +43,7 @@ def copysign(x: Any, y: Any, /) -> Any:
 
 
 @function
-def heaviside(x: Any, y: Any, /) -> Any:
+def heaviside(x: Any, y: Any, /) -> Array:
     """0 below zero, 1 above it, and `y` at it."""
     x, y = inexact(x, y)
     step = elementwise.where(elementwise.less(x, 0), 0.0, 1.0)
@@ -51,7 +52,7 @@ def heaviside(x: Any, y: Any, /) -> Any:
 
 
 @function
-def frexp(x: Any, /) -> Any:
+def frexp(x: Any, /) -> tuple[Array, Array]:
     """A mantissa in [0.5, 1) and its power of two (i32)."""
     (x,) = inexact(x)
     regular = elementwise.logical_and(elementwise.isfinite(x), elementwise.not_equal(x, 0))
@@ -75,7 +76,7 @@ def frexp(x: Any, /) -> Any:
 
 
 @function
-def ldexp(x: Any, exponent: Any, /) -> Any:
+def ldexp(x: Any, exponent: Any, /) -> Array:
     """`x * 2 ** exponent`; in three factors, none of which overflows unless the result does."""
     (x,) = inexact(x)
     limit = _limits(x).maxexp
@@ -87,7 +88,7 @@ def ldexp(x: Any, exponent: Any, /) -> Any:
 
 
 @function
-def logaddexp2(x: Any, y: Any, /) -> Any:
+def logaddexp2(x: Any, y: Any, /) -> Array:
     """`log2(2 ** x + 2 ** y)`, without overflow."""
     scale = np.log(2.0).item()
     x, y = (elementwise.multiply(each, scale) for each in inexact(x, y))
@@ -95,7 +96,7 @@ def logaddexp2(x: Any, y: Any, /) -> Any:
 
 
 @function
-def gcd(x: Any, y: Any, /) -> Any:
+def gcd(x: Any, y: Any, /) -> Array:
     """The greatest common divisor, by Euclid's algorithm: as many steps as the type may need."""
     x, y = _integers("gcd", x, y)
     x, y = elementwise.abs(x), elementwise.abs(y)
@@ -111,7 +112,7 @@ _EUCLIDS_STEPS = {1: 12, 2: 24, 4: 47, 8: 93}
 
 
 @function
-def lcm(x: Any, y: Any, /) -> Any:
+def lcm(x: Any, y: Any, /) -> Array:
     """The least common multiple."""
     x, y = _integers("lcm", x, y)
     divisor = gcd(x, y)
@@ -129,7 +130,7 @@ def _integers(name: str, x: Any, y: Any) -> Any:
 
 
 @function
-def bitwise_count(x: Any, /) -> Any:
+def bitwise_count(x: Any, /) -> Array:
     """How many bits of the magnitude are set (u8)."""
     x = as_tracer(x)
     if x.value.dtype is DType.BOOL:

@@ -14,6 +14,7 @@ from rlx.ir.shape import Extent
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.shaping import flip, reshape, swapaxes, transpose
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function, inexact
 
 Axes = tuple[int, ...]
@@ -72,7 +73,7 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Slide taps over an array whose axes `dimension_numbers` names, as NHWC, HWIO, NHWC."""
     lhs, rhs = inexact(lhs, rhs)
     numbers = conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
@@ -144,7 +145,7 @@ def conv(
     padding: Any,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """`conv_general_dilated` of channels first."""
     return conv_general_dilated(
         lhs, rhs, window_strides, padding, preferred_element_type=preferred_element_type
@@ -155,7 +156,7 @@ def conv(
 def conv_with_general_padding(
     lhs: Any, rhs: Any, window_strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any,
     precision: Any = None, preferred_element_type: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`conv_general_dilated` of channels first, elements and taps apart."""
     return conv_general_dilated(
         lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=precision,
@@ -181,7 +182,7 @@ def conv_transpose(
     precision: Any = None,
     preferred_element_type: Any = None,
     use_consistent_padding: bool = False,
-) -> Any:
+) -> Array:
     """Slide taps over elements that are `strides` apart; channels are last by default.
 
     The names of paddings are those of the convolution that this one transposes, and so are pairs

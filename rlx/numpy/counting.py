@@ -18,12 +18,15 @@ from rlx.numpy.creation import linspace, ones_like
 from rlx.numpy.reductions import max, min, sum
 from rlx.numpy.shaping import ravel, reshape, stack
 from rlx.numpy.sorting import searchsorted
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.errors import ConcretizationError
 from rlx.tracing.trace import TracedArray, current_trace, shape_of
 
 
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+def bincount(
+    x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None
+) -> Array:
     """How often each of 0, 1, 2, .. occurs, or the sums of the weights where they do.
 
     Of traced numbers `length` must be given; what is outside is not counted.
@@ -56,7 +59,7 @@ _bincount.__name__ = "bincount"
 
 
 @function
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
     """The ends of `bins` equal intervals over `range`, by default that of `a`."""
     if shape_of(bins):
         return as_tracer(bins)
@@ -74,7 +77,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 @function
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> Any:
+) -> tuple[Array, Array]:
     """How many elements are in each bin, in floating point; and the bins' ends.
 
     A bin holds its lower end, the last one its upper end too.
@@ -95,7 +98,7 @@ def histogram(
 @function
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> Any:
+) -> tuple[Array, list[Array]]:
     """How many rows of `sample` are in each cell of a grid of bins; and the bins' ends by axis.
 
     `bins` is one number, or a number or ends for each axis.
@@ -156,7 +159,7 @@ def histogram2d(
     range: Any = None,
     density: bool | None = None,
     weights: Any = None,
-) -> Any:
+) -> tuple[Array, Array, Array]:
     """How many points (x, y) are in each cell; and the ends of the bins of both axes."""
     several = bins if isinstance(bins, (list, tuple)) else _each(bins) if shape_of(bins) else ()
     ends = np.asarray(bins) if isinstance(bins, (list, tuple)) and len(bins) > 2 else bins

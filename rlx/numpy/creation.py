@@ -41,7 +41,7 @@ def array(
     order: str | None = "K",
     ndmin: int = 0,
     device: Any = None,
-) -> Any:
+) -> Array:
     """An array of numbers, arrays, or nested lists of them.
 
     What can change is copied; an `rlx.Array` of that dtype is given back as it is. `copy=False`
@@ -57,9 +57,9 @@ def array(
         found = array(object, dtype, copy=copy)
         return expand_dims(found, tuple(range(ndmin - found.ndim)))
     if object.__class__ is list and dtype is None and current_trace() is None:
-        found = _of_plain_numbers(object)
-        if found is not None:
-            return found
+        plain = _of_plain_numbers(object)
+        if plain is not None:
+            return plain
     return _array(object, dtype)
 
 
@@ -71,7 +71,7 @@ def asarray(
     *,
     device: Any = None,
     copy: bool | None = None,
-) -> Any:
+) -> Array:
     """`a` as an array; see `array`."""
     return array(a, dtype, copy=copy, device=device)
 
@@ -125,7 +125,7 @@ def _contains_traced(items: Any) -> bool:
 @placed
 @function
 @only(order=(None, "C", "K", "A"))
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Array:
     """An array filled with one value."""
     value = as_tracer(fill_value)
     if dtype is not None:
@@ -136,14 +136,14 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
 @placed
 @function
 @only(order=(None, "C", "K", "A"))
-def zeros(shape: Any, dtype: Any = None, order: str = "C") -> Any:
+def zeros(shape: Any, dtype: Any = None, order: str = "C") -> Array:
     return full(shape, 0, dtype_of(dtype, DType.F64))
 
 
 @placed
 @function
 @only(order=(None, "C", "K", "A"))
-def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
+def ones(shape: Any, dtype: Any = None, order: str = "C") -> Array:
     return full(shape, 1, dtype_of(dtype, DType.F64))
 
 
@@ -160,7 +160,7 @@ def full_like(
     order: str = "K",
     subok: bool = True,
     shape: Any = None,
-) -> Any:
+) -> Array:
     """An array like `a`, filled with one value."""
     type = element_type(a)
     target = shape_of(a) if shape is None else shape
@@ -173,7 +173,7 @@ def full_like(
 @only(order=(None, "C", "K", "A"))
 def zeros_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
-) -> Any:
+) -> Array:
     return full_like(a, 0, dtype, shape=shape)
 
 
@@ -182,7 +182,7 @@ def zeros_like(
 @only(order=(None, "C", "K", "A"))
 def ones_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
-) -> Any:
+) -> Array:
     return full_like(a, 1, dtype, shape=shape)
 
 
@@ -191,7 +191,7 @@ empty_like = zeros_like
 
 @placed
 @function
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Array:
     """Numbers from `start` up to, and without, `stop`."""
     bounds = [0, start] if stop is None else [start, stop]
     step = 1 if step is None else step
@@ -310,7 +310,7 @@ def logspace(
     base: Any = 10.0,
     dtype: Any = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """`base` to the power of `linspace`."""
     found = elementwise.power(base, linspace(start, stop, num, endpoint, axis=axis))
     return found if dtype is None else elementwise.astype(found, dtype)
@@ -319,7 +319,7 @@ def logspace(
 @function
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Any:
+) -> Array:
     """`num` numbers from `start` to `stop`, each the same multiple of the one before.
 
     Complex ones are on a spiral, real ones have one sign (NaN otherwise).
@@ -334,22 +334,22 @@ def geomspace(
 
 @function
 @only(order=(None, "C", "K", "A"))
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(a: Any, order: str = "K", subok: bool = False) -> Array:
     """An array of the same elements."""
     return as_tracer(a)
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
     """The numbers stored in bytes."""
     return array(np.frombuffer(buffer, _as_named(dtype), count, offset))
 
 
-def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
     """The numbers of an iterable."""
     return array(np.fromiter(iter, _as_named(dtype), count))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
     """The numbers of a text."""
     return array(np.fromstring(string, _as_named(dtype), count, sep=sep))
 
@@ -360,7 +360,7 @@ def _as_named(dtype: Any) -> np.dtype[Any]:
     return dtype_of(dtype, DType.F64).numpy
 
 
-def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of another library, without a copy where it is in this machine's memory."""
     require_device(device)
     found = np.from_dlpack(x)
@@ -370,7 +370,9 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Any:
 @placed
 @function
 @only(order=(None, "C", "K", "A"))
-def eye(N: Extent, M: Extent | None = None, k: int = 0, dtype: Any = None, order: str = "C") -> Any:
+def eye(
+    N: Extent, M: Extent | None = None, k: int = 0, dtype: Any = None, order: str = "C"
+) -> Array:
     """Ones on diagonal number `k`, zeros elsewhere."""
     target = dtype_of(dtype, DType.F64)
     if isinstance(N, Dim) or isinstance(M, Dim):
@@ -381,12 +383,12 @@ def eye(N: Extent, M: Extent | None = None, k: int = 0, dtype: Any = None, order
 
 
 @function
-def identity(n: Extent, dtype: Any = None) -> Any:
+def identity(n: Extent, dtype: Any = None) -> Array:
     return eye(n, dtype=dtype)
 
 
 @function
-def tri(N: Extent, M: Extent | None = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: Extent, M: Extent | None = None, k: int = 0, dtype: Any = None) -> Array:
     """Ones on and below diagonal number `k`."""
     target = dtype_of(dtype, DType.F64)
     if isinstance(N, Dim) or isinstance(M, Dim):
@@ -403,7 +405,7 @@ def _rows_and_columns(rows: int, columns: int | None) -> tuple[int, int]:
 
 
 @function
-def meshgrid(*xi: Any, indexing: str = "xy") -> Any:
+def meshgrid(*xi: Any, indexing: str = "xy") -> list[Array]:
     """Coordinate arrays of the grid over coordinate vectors."""
     if indexing not in ("xy", "ij"):
         raise ShapeError(
@@ -427,14 +429,14 @@ def _along(x: Any, axis: int, shape: list[Extent]) -> Any:
 
 
 @function
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: Any, k: int = 0) -> Array:
     """`m` with zeros above diagonal number `k` of its last two axes."""
     m = as_tracer(m)
     return elementwise.where(_below(m.shape, k), m, elementwise.zero_of(m))
 
 
 @function
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: Any, k: int = 0) -> Array:
     """`m` with zeros below diagonal number `k` of its last two axes."""
     m = as_tracer(m)
     return elementwise.where(_below(m.shape, k - 1), elementwise.zero_of(m), m)

@@ -14,6 +14,7 @@ from rlx.numpy.creation import dtype_of, full_like
 from rlx.numpy.indexing import take
 from rlx.numpy.reductions import sum, widest_integer
 from rlx.numpy.shaping import broadcast_to, concatenate, expand_dims, flip, ravel
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.only import only
 from rlx.tracing.trace import shape_of
@@ -33,7 +34,7 @@ def _run(definition: OpDef, x: Any, axis: int | None, dtype: Any = None, **more:
 @function
 def cumsum(
     a: Any, axis: int | None = None, dtype: Any = None, out: None = None, *, reverse: bool = False
-) -> Any:
+) -> Array:
     """Running sum, from the end on if `reverse`."""
     return _run(ops.cumsum, a, axis, dtype, reverse=reverse)
 
@@ -41,25 +42,25 @@ def cumsum(
 @function
 def cumprod(
     a: Any, axis: int | None = None, dtype: Any = None, out: None = None, *, reverse: bool = False
-) -> Any:
+) -> Array:
     """Running product, from the end on if `reverse`."""
     return _run(ops.cumprod, a, axis, dtype, reverse=reverse)
 
 
 @function
-def cummax(x: Any, axis: int | None = None, *, reverse: bool = False) -> Any:
+def cummax(x: Any, axis: int | None = None, *, reverse: bool = False) -> Array:
     """The largest element so far, NaN from the first on."""
     return _run(ops.cummax, x, axis, reverse=reverse)
 
 
 @function
-def cummin(x: Any, axis: int | None = None, *, reverse: bool = False) -> Any:
+def cummin(x: Any, axis: int | None = None, *, reverse: bool = False) -> Array:
     """The smallest element so far, NaN from the first on."""
     return _run(ops.cummin, x, axis, reverse=reverse)
 
 
 @function
-def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> Any:
+def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> Array:
     """The logarithm of the running sum of exponentials; each of them is of a number up to 0."""
     (x,) = inexact(x)
     if axis is None:
@@ -82,7 +83,7 @@ def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> A
 @function
 def cumulative_sum(
     x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+) -> Array:
     """Running sum of one axis; `include_initial` begins with 0."""
     return _cumulative(ops.cumsum, 0, x, axis, dtype, include_initial)
 
@@ -90,7 +91,7 @@ def cumulative_sum(
 @function
 def cumulative_prod(
     x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+) -> Array:
     """Running product of one axis; `include_initial` begins with 1."""
     return _cumulative(ops.cumprod, 1, x, axis, dtype, include_initial)
 
@@ -111,19 +112,19 @@ def _cumulative(
 
 
 @function
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
     """Running sum, NaN counted as 0."""
     return cumsum(elementwise.where(elementwise.isnan(a), 0, a), axis, dtype)
 
 
 @function
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
     """Running product, NaN counted as 1."""
     return cumprod(elementwise.where(elementwise.isnan(a), 1, a), axis, dtype)
 
 
 @function
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """Differences of neighbors, `n` times; `prepend` and `append` are put around `a` before.
 
     None at all, `n=0`, gives `a` as it is: nothing is put around it.
@@ -156,14 +157,14 @@ def _end(end: Any, x: Any, axis: int) -> Any:
 
 
 @function
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     """Differences of neighbors of the flattened array, between what is put at its ends."""
     parts = [to_begin, diff(ravel(ary)), to_end]
     return concatenate([ravel(part) for part in parts if part is not None])
 
 
 @function
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral along an axis by trapezoids, at positions `x` or `dx` apart."""
     (y,) = inexact(y)
     position = normalize_axis(axis, y.ndim)
@@ -221,7 +222,9 @@ def _slope(f: Any, spacing: Any, axis: int) -> Any:
 
 
 @function
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 6.283185307179586) -> Any:
+def unwrap(
+    p: Any, discont: Any = None, axis: int = -1, *, period: Any = 6.283185307179586
+) -> Array:
     """Angles without jumps: each step is made less than half a `period` by whole periods."""
     (p,) = inexact(p)
     axis = normalize_axis(axis, p.ndim)

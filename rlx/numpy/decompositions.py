@@ -18,6 +18,7 @@ from rlx.numpy.products import matmul
 from rlx.numpy.reductions import max, min, sum
 from rlx.numpy.shaping import broadcast_to, expand_dims, matrix_transpose, reshape
 from rlx.numpy.systems import adjoint
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, emit_several, function, inexact
 
 
@@ -54,7 +55,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 @function
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Any:
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric and of complex Hermitian matrices.
 
     By default of the mean of `a` and its conjugate transpose; of one triangle, "L" or "U", if it
@@ -69,7 +70,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Any:
 
 
 @function
-def eigvalsh(a: Any, UPLO: str | None = None) -> Any:
+def eigvalsh(a: Any, UPLO: str | None = None) -> Array:
     """The eigenvalues of symmetric matrices."""
     return eigh(a, UPLO).eigenvalues
 
@@ -94,13 +95,13 @@ def svd(
 
 
 @function
-def svdvals(x: Any) -> Any:
+def svdvals(x: Any) -> Array:
     """The singular values, descending."""
     return svd(x, full_matrices=False).S
 
 
 @function
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
     """The pseudo-inverse: singular values below `rtol` of the largest count as zero."""
     if rcond is not None and rtol is not None:
         raise InputError(
@@ -134,7 +135,7 @@ def _cutoff(a: Any, s: Any, rtol: Any) -> Any:
 
 
 @function
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
     """How many singular values are above `tol`, or above `rtol` of the largest."""
     (A,) = inexact(A)
     if A.ndim < 2:
@@ -145,7 +146,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 @function
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: Any, p: Any = None) -> Array:
     """The largest singular value over the smallest; the other way round for `p` -2."""
     if p not in (None, 2, -2):
         raise ShapeError(
@@ -158,7 +159,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 @function
-def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, Array, Array]:
     """The least-squares solution of `a @ x = b`, residuals, rank and singular values of `a`."""
     a, b = inexact(a, b)
     columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
@@ -175,7 +176,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
 
 
 @function
-def spectral_norm(a: Any, ord: Any) -> Any:
+def spectral_norm(a: Any, ord: Any) -> Array:
     """The matrix norms by singular values: the largest (2), the smallest (-2), their sum (nuc)."""
     s = svdvals(a)
     return sum(s, -1) if ord == "nuc" else max(s, -1) if ord == 2 else min(s, -1)

@@ -13,11 +13,12 @@ from rlx.numpy.creation import arange, eye, zeros_like
 from rlx.numpy.indexing import take
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import concatenate, moveaxis, reshape
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, function, static_int
 
 
 @function
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The elements whose indices on two axes differ by `offset`, along a new last axis."""
     a = as_tracer(a)
     first, second = normalize_axis(axis1, a.ndim), normalize_axis(axis2, a.ndim)
@@ -45,13 +46,13 @@ def _shorter(rows: Extent, columns: Extent) -> Extent:
 @function
 def trace(
     a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> Any:
+) -> Array:
     """The sum of a diagonal."""
     return sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 @function
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: Any, k: int = 0) -> Array:
     """The diagonal of a matrix, or the matrix with a given diagonal."""
     v, k = as_tracer(v), static_int(k, "k")
     if v.ndim == 2:

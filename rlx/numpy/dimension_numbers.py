@@ -20,6 +20,7 @@ from rlx.numpy.index_plan import as_index
 from rlx.numpy.index_updates import IndexUpdater
 from rlx.numpy.indexing import getitem
 from rlx.numpy.shaping import broadcast_to, reshape
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, function
 from rlx.tracing.trace import element_type
 
@@ -69,7 +70,7 @@ def gather(
     indices_are_sorted: bool = False,
     mode: Any = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """The slices of `slice_sizes` that begin at `start_indices`.
 
     Slices that reach outside are moved inside; for mode fill they are `fill_value`, by default

@@ -29,55 +29,55 @@ from rlx.numpy.shaping import (
     stack,
 )
 from rlx.numpy.updates import index_set
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, function, promoted
 from rlx.tracing.batched import of_each_row
 from rlx.tracing.only import only
 from rlx.tracing.trace import arrays_of, shape_of
-from rlx.tracing.tracer import Tracer
 
 
 @function
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: Any, values: Any, axis: int | None = None) -> Array:
     """`values` appended to `arr`, both flattened without an axis."""
     return concatenate([arr, values], axis)
 
 
 @function
-def unstack(x: Any, axis: int = 0) -> Any:
+def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
     """The slices of an axis, in a tuple."""
     x = moveaxis(x, axis, 0)
     return tuple(x[i] for i in range(static_shape(x)[0]))
 
 
 @function
-def dstack(tup: Sequence[Any]) -> Any:
+def dstack(tup: Sequence[Any]) -> Array:
     """Join along the third axis."""
     return concatenate([atleast_3d(x) for x in tup], 2)
 
 
 @lists("indices_or_sections")
 @function
-def hsplit(ary: Any, indices_or_sections: Any) -> Any:
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """Split along the second axis, or the only one."""
     return split(ary, indices_or_sections, 0 if len(shape_of(ary)) == 1 else 1)
 
 
 @lists("indices_or_sections")
 @function
-def vsplit(ary: Any, indices_or_sections: Any) -> Any:
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """Split along the first axis."""
     return split(ary, indices_or_sections, 0)
 
 
 @lists("indices_or_sections")
 @function
-def dsplit(ary: Any, indices_or_sections: Any) -> Any:
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """Split along the third axis."""
     return split(ary, indices_or_sections, 2)
 
 
 @function
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
     """Move an axis to before position `start`."""
     a = as_tracer(a)
     source = normalize_axis(axis, a.ndim)
@@ -91,7 +91,7 @@ def broadcast_shapes(*args: Any) -> tuple[Any, ...]:
 
 
 @function
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: Any, new_shape: Any) -> Array:
     """The elements of `a`, over and over, in a new shape."""
     a, shape = ravel(a), shape_from(new_shape)
     count, extent = math.prod(static_shape(zeros(shape))), a.shape[0]
@@ -103,7 +103,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 @function
 def delete(
     arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
-) -> Any:
+) -> Array:
     """`arr` without the slices at positions that are known while tracing."""
     arr, axis = _along(arr, axis)
     extent = static_shape(arr)[axis]
@@ -113,7 +113,7 @@ def delete(
 
 
 @function
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
     """`arr` with `values` before the slices at positions that are known while tracing."""
     arr, axis = _along(arr, axis)
     extent = static_shape(arr)[axis]
@@ -135,7 +135,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     return take(concatenate([arr, elementwise.astype(spread, arr.dtype)], axis), from_values, axis)
 
 
-def _along(x: Any, axis: int | None) -> tuple[Tracer, int]:
+def _along(x: Any, axis: int | None) -> tuple[Array, int]:
     """Return what is edited along which axis: without one, the elements in their order."""
     if axis is None:
         return ravel(x), 0
@@ -163,19 +163,19 @@ def _count(obj: Any, values: Any, axis: int, rank: int) -> int:
 
 
 @only(axis=(None,))
-def trim_zeros(filt: Any, trim: Literal["f", "b", "fb", "bf"] = "fb", axis: Any = None) -> Any:
+def trim_zeros(filt: Any, trim: Literal["f", "b", "fb", "bf"] = "fb", axis: Any = None) -> Array:
     """A known vector without the zeros at its front (f) and back (b)."""
     return arrays_of(np.trim_zeros(np.array(filt), trim))
 
 
 @function
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: Any, k: int = 0) -> Array:
     """The matrix with the flattened array on diagonal `k`."""
     return diag(ravel(v), k)
 
 
 @function
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Any:
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Array:
     """A copy of `a` with `val` on its main diagonal."""
     _require_copy("fill_diagonal", inplace or wrap)
     a = as_tracer(a)
@@ -187,7 +187,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False
 
 
 @function
-def put(a: Any, ind: Any, v: Any, mode: str = "raise", *, inplace: bool = False) -> Any:
+def put(a: Any, ind: Any, v: Any, mode: str = "raise", *, inplace: bool = False) -> Array:
     """A copy of `a` with `v`, over and over, at flat positions."""
     _require_copy("put", inplace)
     a, ind = as_tracer(a), ravel(ind)
@@ -208,7 +208,7 @@ def put_along_axis(
     *,
     inplace: bool = False,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """A copy of `arr` with `values` at the given positions along an axis.
 
     `mode` is that of `arr.at[index].set`.
@@ -237,7 +237,7 @@ def _require_copy(name: str, inplace: bool) -> None:
 
 
 @function
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """At each position the element of the choice with that number."""
     parts = promoted([as_tracer(choice) for choice in choices])
     shape = _broadcast(shape_of(a), *(part.shape for part in parts))
@@ -251,7 +251,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
 
 
 @function
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Array:
     """At each position the element of the first choice whose condition holds there."""
     *parts, found = promoted([*choicelist, default])
     for condition, part in zip(reversed(list(condlist)), reversed(parts), strict=True):
@@ -260,7 +260,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 @function
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
     """At each position the function whose condition holds there, the last one where none does."""
     x = as_tracer(x)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
@@ -279,7 +279,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 @function
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
-) -> Any:
+) -> Array:
     """`func1d` of each vector along an axis, which its result replaces."""
     arr = as_tracer(arr)
     position = normalize_axis(axis, arr.ndim)

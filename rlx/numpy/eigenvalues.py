@@ -18,6 +18,7 @@ from rlx.numpy.indexing import take
 from rlx.numpy.reductions import any, argmax
 from rlx.numpy.shaping import concatenate, expand_dims, flip
 from rlx.numpy.sorting import argsort
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit_several, function, inexact
 from rlx.tracing.errors import ConcretizationError
 from rlx.tracing.trace import TracedArray, current_trace
@@ -41,7 +42,7 @@ def eig(a: Any) -> EigResult:
 
 
 @function
-def eigvals(a: Any) -> Any:
+def eigvals(a: Any) -> Array:
     """The eigenvalues of general square matrices."""
     return eig(a).eigenvalues
 
@@ -55,7 +56,7 @@ def schur_form(a: Any) -> tuple[Any, Any]:
     return t, z
 
 
-def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     """The zeros of a polynomial, by the eigenvalues of its companion matrix.
 
     Leading zeros are left out if `strip_zeros`, which takes known coefficients; if not, the result

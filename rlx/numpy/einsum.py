@@ -20,6 +20,7 @@ from rlx.numpy.diagonals import diagonal
 from rlx.numpy.products import contract, operands, preferred
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, reshape, transpose
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, promoted
 from rlx.tracing.trace import shape_of
 
@@ -36,7 +37,7 @@ class Term:
 def einsum(
     subscripts: Any, *arrays: Any, optimize: Any = True, precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` means leading axes.
 
     NumPy's other form is accepted, too: each operand with a list of numbers, one for each axis.

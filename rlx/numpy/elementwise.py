@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec
 
 import ml_dtypes
 import numpy as np
@@ -13,6 +13,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
 from rlx.ir.op import OpDef
 from rlx.numpy.devices import require_device
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import (
     as_tracer,
     convert,
@@ -28,26 +29,27 @@ from rlx.tracing.promotion import promote_types
 from rlx.tracing.trace import element_type
 from rlx.tracing.widths import canonical
 
+P = ParamSpec("P")
 _SIGNED = {1: DType.I8, 2: DType.I16, 4: DType.I32, 8: DType.I64}  # by bytes
 
 
-def _floating(definition: OpDef, name: str, doc: str) -> Callable[[Any], Any]:
+def _floating(definition: OpDef, name: str, doc: str) -> Callable[[Any], Array]:
     """A function of one array that is computed, and given, in floating point."""
 
-    def apply(x: Any, /) -> Any:
+    def apply(x: Any, /) -> Array:
         return emit_inexact(definition, x)
 
     return _named(apply, name, doc)
 
 
-def _comparison(definition: OpDef, name: str, doc: str) -> Callable[[Any, Any], Any]:
-    def apply(x: Any, y: Any, /) -> Any:
+def _comparison(definition: OpDef, name: str, doc: str) -> Callable[[Any, Any], Array]:
+    def apply(x: Any, y: Any, /) -> Array:
         return emit_promoted(definition, x, y, keeps_weak=False)
 
     return _named(apply, name, doc)
 
 
-def _named(apply: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+def _named(apply: Callable[P, Array], name: str, doc: str) -> Callable[P, Array]:
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = doc
     return function(apply)
@@ -89,13 +91,13 @@ greater_equal = _comparison(ops.ge, "greater_equal", "`x >= y`.")
 
 
 @function
-def add(x: Any, y: Any, /) -> Any:
+def add(x: Any, y: Any, /) -> Array:
     """`x + y`; of bools, `or`."""
     return emit_promoted(ops.logical_or if _is_bool(x, y) else ops.add, x, y)
 
 
 @function
-def subtract(x: Any, y: Any, /) -> Any:
+def subtract(x: Any, y: Any, /) -> Array:
     """`x - y`."""
     if _is_bool(x, y):
         raise DTypeError("bools have no difference", remedy="use `^`, or cast with .astype")
@@ -103,13 +105,13 @@ def subtract(x: Any, y: Any, /) -> Any:
 
 
 @function
-def multiply(x: Any, y: Any, /) -> Any:
+def multiply(x: Any, y: Any, /) -> Array:
     """`x * y`; of bools, `and`."""
     return emit_promoted(ops.logical_and if _is_bool(x, y) else ops.mul, x, y)
 
 
 @function
-def divide(x: Any, y: Any, /) -> Any:
+def divide(x: Any, y: Any, /) -> Array:
     """`x / y` in floating point."""
     return emit_inexact(ops.div, x, y)
 
@@ -118,7 +120,7 @@ true_divide = divide
 
 
 @function
-def floor_divide(x: Any, y: Any, /) -> Any:
+def floor_divide(x: Any, y: Any, /) -> Array:
     """The integer below `x / y`; for integers, x // 0 is 0."""
     # A step function of both: its derivative is 0, also where it jumps.
     x, y = (_same(ops.stop_gradient, number) for number in _numbers(x, y))
@@ -138,7 +140,7 @@ def floor_divide(x: Any, y: Any, /) -> Any:
 
 
 @function
-def remainder(x: Any, y: Any, /) -> Any:
+def remainder(x: Any, y: Any, /) -> Array:
     """What `floor_divide` leaves; it has the sign of `y`."""
     x, y = _numbers(x, y)
     return emit(ops.mod, x, y, weak=x.weak)
@@ -148,7 +150,7 @@ mod = remainder
 
 
 @function
-def fmod(x: Any, y: Any, /) -> Any:
+def fmod(x: Any, y: Any, /) -> Array:
     """What division towards zero leaves; it has the sign of `x`."""
     x, y = _numbers(x, y)
     if x.value.dtype.is_int:
@@ -160,7 +162,7 @@ def fmod(x: Any, y: Any, /) -> Any:
 
 
 @function
-def power(x: Any, y: Any, /) -> Any:
+def power(x: Any, y: Any, /) -> Array:
     """`x ** y`. A small Python integer `y` becomes products, without a logarithm.
 
     A negative power of an integer is an integer: of 1 and -1 these, else 0.
@@ -191,25 +193,25 @@ pow = power
 
 
 @function
-def float_power(x: Any, y: Any, /) -> Any:
+def float_power(x: Any, y: Any, /) -> Array:
     """`x ** y` in floats."""
     return emit_inexact(ops.pow, x, y)
 
 
 @function
-def negative(x: Any, /) -> Any:
+def negative(x: Any, /) -> Array:
     """`-x`."""
     return _same(ops.neg, x)
 
 
 @function
-def positive(x: Any, /) -> Any:
+def positive(x: Any, /) -> Array:
     """`x` itself."""
     return as_tracer(x)
 
 
 @function
-def abs(x: Any, /) -> Any:
+def abs(x: Any, /) -> Array:
     """Magnitude, of complex numbers too."""
     x = as_tracer(x)
     if x.value.dtype.is_complex:
@@ -219,11 +221,16 @@ def abs(x: Any, /) -> Any:
 
 
 absolute = abs
-fabs = function(lambda x, /: abs(inexact(x)[0]))
 
 
 @function
-def sign(x: Any, /) -> Any:
+def fabs(x: Any, /) -> Array:
+    """Magnitude of real numbers, as floats."""
+    return abs(inexact(x)[0])
+
+
+@function
+def sign(x: Any, /) -> Array:
     """-1, 0 or 1; of complex numbers their direction `x / abs(x)`, 0 at 0."""
     x = as_tracer(x)
     if not x.value.dtype.is_complex:
@@ -242,13 +249,13 @@ def _beside_infinity(part: Any) -> Any:
 
 
 @function
-def square(x: Any, /) -> Any:
+def square(x: Any, /) -> Array:
     """`x * x`."""
     return _same(ops.square, convert(x, DType.I32) if _is_bool(x) else x)
 
 
 @function
-def cbrt(x: Any, /) -> Any:
+def cbrt(x: Any, /) -> Array:
     """The real cube root."""
     (x,) = inexact(x)
     below = signbit(x)  # unlike abs, the choice has a derivative at 0: the root's is infinite
@@ -258,7 +265,7 @@ def cbrt(x: Any, /) -> Any:
 
 
 @function
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+def round(a: Any, decimals: int = 0, out: None = None) -> Array:
     """Nearest multiple of `10 ** -decimals`, halves to even."""
     a = as_tracer(a)
     if a.value.dtype is DType.BOOL or (a.value.dtype.is_int and decimals >= 0):
@@ -280,26 +287,26 @@ around = round
 
 
 @function
-def rint(x: Any, /) -> Any:
+def rint(x: Any, /) -> Array:
     """Nearest integer as a float, halves to even."""
     is_float = element_type(x).dtype.is_differentiable
     return _nearest(x if is_float else convert(x, DType.F64))
 
 
 @function
-def floor(x: Any, /) -> Any:
+def floor(x: Any, /) -> Array:
     """Largest integer not above `x`."""
     return as_tracer(x) if _is_bool(x) else _same(ops.floor, x)
 
 
 @function
-def ceil(x: Any, /) -> Any:
+def ceil(x: Any, /) -> Array:
     """Smallest integer not below `x`."""
     return as_tracer(x) if _is_bool(x) else _same(ops.ceil, x)
 
 
 @function
-def trunc(x: Any, out: None = None) -> Any:
+def trunc(x: Any, out: None = None) -> Array:
     """Integer part, towards zero."""
     return as_tracer(x) if _is_bool(x) else _same(ops.trunc, x)
 
@@ -308,7 +315,7 @@ fix = trunc
 
 
 @function
-def log10(x: Any, /) -> Any:
+def log10(x: Any, /) -> Array:
     """Logarithm to base 10."""
     natural, scale = log(x), 1 / np.log(10.0).item()
     if natural.value.dtype.is_complex:  # a complex factor would make NaN of infinities
@@ -317,7 +324,7 @@ def log10(x: Any, /) -> Any:
 
 
 @function
-def logaddexp(x: Any, y: Any, /) -> Any:
+def logaddexp(x: Any, y: Any, /) -> Array:
     """`log(exp(x) + exp(y))`, without overflow."""
     x, y = inexact(x, y)
     # Choices, where maximum and abs would have no second derivative at equal numbers
@@ -329,13 +336,13 @@ def logaddexp(x: Any, y: Any, /) -> Any:
 
 
 @function
-def hypot(x: Any, y: Any, /) -> Any:
+def hypot(x: Any, y: Any, /) -> Array:
     """`sqrt(x * x + y * y)`, without overflow."""
     return emit_inexact(ops.hypot, x, y)
 
 
 @function
-def arctan2(y: Any, x: Any, /) -> Any:
+def arctan2(y: Any, x: Any, /) -> Array:
     """Angle of the point (x, y)."""
     return emit_inexact(ops.atan2, y, x)
 
@@ -344,7 +351,7 @@ atan2 = arctan2
 
 
 @function
-def sinc(x: Any) -> Any:
+def sinc(x: Any) -> Array:
     """`sin(pi x) / (pi x)`, 1 at 0."""
     (x,) = inexact(x)
     angle = multiply(x, np.pi)
@@ -358,34 +365,45 @@ def sinc(x: Any) -> Any:
     return where(is_small, series, divide(sin(safe), safe))
 
 
-deg2rad = radians = function(lambda x, /: multiply(inexact(x)[0], np.pi / 180))
-rad2deg = degrees = function(lambda x, /: multiply(inexact(x)[0], 180 / np.pi))
+@function
+def deg2rad(x: Any, /) -> Array:
+    """Degrees in radians."""
+    return multiply(inexact(x)[0], np.pi / 180)
+
+
+@function
+def rad2deg(x: Any, /) -> Array:
+    """Radians in degrees."""
+    return multiply(inexact(x)[0], 180 / np.pi)
+
+
+radians, degrees = deg2rad, rad2deg
 
 
 # Choices
 
 
 @function
-def maximum(x: Any, y: Any, /) -> Any:
+def maximum(x: Any, y: Any, /) -> Array:
     """The larger; NaN if either is."""
     return emit_promoted(ops.maximum, x, y)
 
 
 @function
-def minimum(x: Any, y: Any, /) -> Any:
+def minimum(x: Any, y: Any, /) -> Array:
     """The smaller; NaN if either is."""
     return emit_promoted(ops.minimum, x, y)
 
 
 @function
-def fmax(x: Any, y: Any, /) -> Any:
+def fmax(x: Any, y: Any, /) -> Array:
     """The larger; the other if one is NaN."""
     x, y = promoted([x, y])
     return where(isnan(x), y, where(isnan(y), x, maximum(x, y)))
 
 
 @function
-def fmin(x: Any, y: Any, /) -> Any:
+def fmin(x: Any, y: Any, /) -> Array:
     """The smaller; the other if one is NaN."""
     x, y = promoted([x, y])
     return where(isnan(x), y, where(isnan(y), x, minimum(x, y)))
@@ -400,7 +418,7 @@ def clip(
     *,
     min: Any = None,
     max: Any = None,
-) -> Any:
+) -> Array:
     """`a` limited to [a_min, a_max], which are also called min and max; `None` is no limit."""
     a = as_tracer(a)
     least, most = (a_min if min is None else min), (a_max if max is None else max)
@@ -425,7 +443,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 @function
 def nan_to_num(
     x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
+) -> Array:
     """`x` with NaN and infinities replaced by finite numbers."""
     del copy  # arrays do not change
     x = as_tracer(x)
@@ -444,49 +462,49 @@ def nan_to_num(
 
 
 @function
-def logical_and(x: Any, y: Any, /) -> Any:
+def logical_and(x: Any, y: Any, /) -> Array:
     """Both are nonzero."""
     return emit(ops.logical_and, _as_bool(x), _as_bool(y))
 
 
 @function
-def logical_or(x: Any, y: Any, /) -> Any:
+def logical_or(x: Any, y: Any, /) -> Array:
     """One is nonzero."""
     return emit(ops.logical_or, _as_bool(x), _as_bool(y))
 
 
 @function
-def logical_xor(x: Any, y: Any, /) -> Any:
+def logical_xor(x: Any, y: Any, /) -> Array:
     """Exactly one is nonzero."""
     return emit(ops.logical_xor, _as_bool(x), _as_bool(y))
 
 
 @function
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: Any, /) -> Array:
     """`x` is zero."""
     return emit(ops.logical_not, _as_bool(x))
 
 
 @function
-def bitwise_and(x: Any, y: Any, /) -> Any:
+def bitwise_and(x: Any, y: Any, /) -> Array:
     """`x & y`, of bools or of the bits of integers."""
     return _bitwise("&", ops.logical_and, ops.bitwise_and, x, y)
 
 
 @function
-def bitwise_or(x: Any, y: Any, /) -> Any:
+def bitwise_or(x: Any, y: Any, /) -> Array:
     """`x | y`, of bools or of the bits of integers."""
     return _bitwise("|", ops.logical_or, ops.bitwise_or, x, y)
 
 
 @function
-def bitwise_xor(x: Any, y: Any, /) -> Any:
+def bitwise_xor(x: Any, y: Any, /) -> Array:
     """`x ^ y`, of bools or of the bits of integers."""
     return _bitwise("^", ops.logical_xor, ops.bitwise_xor, x, y)
 
 
 @function
-def bitwise_not(x: Any, /) -> Any:
+def bitwise_not(x: Any, /) -> Array:
     """`~x`; of integers, `-x - 1`."""
     x = as_tracer(x)
     if x.value.dtype.is_int:
@@ -496,13 +514,13 @@ def bitwise_not(x: Any, /) -> Any:
 
 
 @function
-def left_shift(x: Any, y: Any, /) -> Any:
+def left_shift(x: Any, y: Any, /) -> Array:
     """`x << y`: bits moved up, zeros moved in."""
     return _shift("<<", ops.shift_left, x, y)
 
 
 @function
-def right_shift(x: Any, y: Any, /) -> Any:
+def right_shift(x: Any, y: Any, /) -> Array:
     """`x >> y`: bits moved down; the sign of signed integers moves in."""
     return _shift(">>", ops.shift_right, x, y)
 
@@ -512,14 +530,14 @@ invert = bitwise_invert = bitwise_not
 
 
 @function
-def isnan(x: Any, /) -> Any:
+def isnan(x: Any, /) -> Array:
     """True where `x` is NaN."""
     x = as_tracer(x)
     return emit(ops.is_nan, x) if x.value.dtype.is_float else not_equal(x, x)
 
 
 @function
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: Any, /) -> Array:
     """True where `x` is neither NaN nor infinite."""
     x = as_tracer(x)
     if x.value.dtype.is_complex:
@@ -528,7 +546,7 @@ def isfinite(x: Any, /) -> Any:
 
 
 @function
-def isinf(x: Any, /) -> Any:
+def isinf(x: Any, /) -> Array:
     """True where `x` is an infinity."""
     x = as_tracer(x)
     if x.value.dtype.is_complex:
@@ -537,7 +555,7 @@ def isinf(x: Any, /) -> Any:
 
 
 @function
-def signbit(x: Any, /) -> Any:
+def signbit(x: Any, /) -> Array:
     """True where the bit of the sign is set: of negative numbers, -0.0 and NaN with a sign."""
     x = as_tracer(x)
     if x.value.dtype.is_float:
@@ -546,7 +564,9 @@ def signbit(x: Any, /) -> Any:
 
 
 @function
-def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Array:
     """True where `a` and `b` agree within `atol + rtol * abs(b)`."""
     a, b = inexact(a, b)
     near = less_equal(abs(subtract(a, b)), add(atol, multiply(rtol, abs(b))))
@@ -558,14 +578,14 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 
 @function
-def real(val: Any) -> Any:
+def real(val: Any) -> Array:
     """The real part."""
     val = as_tracer(val)
     return emit(ops.real, val) if val.value.dtype.is_complex else val
 
 
 @function
-def imag(val: Any) -> Any:
+def imag(val: Any) -> Array:
     """The imaginary part; zeros for real numbers."""
     val = as_tracer(val)
     if val.value.dtype.is_complex:
@@ -574,7 +594,7 @@ def imag(val: Any) -> Any:
 
 
 @function
-def conj(x: Any, /) -> Any:
+def conj(x: Any, /) -> Array:
     """The complex conjugate."""
     x = as_tracer(x)
     return emit(ops.conj, x) if x.value.dtype.is_complex else x
@@ -584,7 +604,7 @@ conjugate = conj
 
 
 @function
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: Any, deg: bool = False) -> Array:
     """The argument of a complex number, with `deg` in degrees; of a real one 0 or pi, no slope."""
     z = as_tracer(z)
     if not z.value.dtype.is_complex:
@@ -597,7 +617,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 
 @function
-def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Any:
+def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Array:
     """`x` converted; floats truncate to integers, complex numbers lose the imaginary part."""
     require_device(device)
     del copy  # not observable: arrays do not change

@@ -23,6 +23,7 @@ from rlx.numpy.devices import require_device
 from rlx.numpy.padding import pad
 from rlx.numpy.shaping import moveaxis, roll
 from rlx.public_names import names_of as _names_of
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.trace import shape_of
 
@@ -32,7 +33,7 @@ _Axes = Sequence[int] | None
 @function
 def fft(
     a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The transform along one axis, cut or filled with zeros to `n` elements."""
     return _along(_complex(a), n, axis, norm, inverse=False)
 
@@ -40,7 +41,7 @@ def fft(
 @function
 def ifft(
     a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The inverse of `fft`."""
     return _along(_complex(a), n, axis, norm, inverse=True)
 
@@ -48,7 +49,7 @@ def ifft(
 @function
 def rfft(
     a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The transform of real numbers: the first half of the spectrum and one more."""
     x = as_tracer(a)
     if x.value.dtype.is_complex:
@@ -60,7 +61,7 @@ def rfft(
 @function
 def irfft(
     a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The inverse of `rfft`: `n` real numbers, by default an even count."""
     half = _complex(a)
     extent = static_shape(half)[normalize_axis(axis, half.ndim)]
@@ -72,7 +73,7 @@ def irfft(
 @function
 def hfft(
     a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The real spectrum of a signal whose other half is the conjugate."""
     return irfft(e.conj(_complex(a)), n, axis, opposite(norm))
 
@@ -80,7 +81,7 @@ def hfft(
 @function
 def ihfft(
     a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The inverse of `hfft`."""
     return e.conj(rfft(a, n, axis, opposite(norm)))
 
@@ -88,7 +89,7 @@ def ihfft(
 @function
 def fftn(
     a: Any, s: _Axes = None, axes: _Axes = None, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The transform along several axes, by default all."""
     return _along_several(_complex(a), s, axes, norm, inverse=False)
 
@@ -96,7 +97,7 @@ def fftn(
 @function
 def ifftn(
     a: Any, s: _Axes = None, axes: _Axes = None, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The inverse of `fftn`."""
     return _along_several(_complex(a), s, axes, norm, inverse=True)
 
@@ -104,7 +105,7 @@ def ifftn(
 @function
 def rfftn(
     a: Any, s: _Axes = None, axes: _Axes = None, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The transform of real numbers along several axes; the last one is halved."""
     x = as_tracer(a)
     sizes, places = _halved(x, s, axes)
@@ -115,7 +116,7 @@ def rfftn(
 @function
 def irfftn(
     a: Any, s: _Axes = None, axes: _Axes = None, norm: str | None = None, out: None = None
-) -> Any:
+) -> Array:
     """The inverse of `rfftn`."""
     x = _complex(a)
     sizes, places = _halved(x, s, axes)
@@ -131,7 +132,7 @@ def fft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """`fftn` along two axes."""
     return fftn(a, s, axes, norm)
 
@@ -143,7 +144,7 @@ def ifft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """`ifftn` along two axes."""
     return ifftn(a, s, axes, norm)
 
@@ -155,7 +156,7 @@ def rfft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """`rfftn` along two axes."""
     return rfftn(a, s, axes, norm)
 
@@ -167,33 +168,33 @@ def irfft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """`irfftn` along two axes."""
     return irfftn(a, s, axes, norm)
 
 
 @function
-def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Array:
     """The frequencies of `fft`: those of the second half are negative."""
     require_device(device)
     return convert(np.fft.fftfreq(_length(n), d), dtype_of(dtype, DType.F64))
 
 
 @function
-def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Array:
     """The frequencies of `rfft`."""
     require_device(device)
     return convert(np.fft.rfftfreq(_length(n), d), dtype_of(dtype, DType.F64))
 
 
 @function
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: Any, axes: Any = None) -> Array:
     """Move the frequency 0 to the middle."""
     return _shifted(x, axes, lambda extent: extent // 2)
 
 
 @function
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: Any, axes: Any = None) -> Array:
     """The inverse of `fftshift`."""
     return _shifted(x, axes, lambda extent: -(extent // 2))
 

@@ -20,7 +20,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, shape_from, static_shape
 from rlx.numpy.creation import arange, dtype_of, meshgrid
 from rlx.numpy.shaping import reshape, stack
-from rlx.runtime.arrays import frozen
+from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, function
 from rlx.tracing.only import only
 from rlx.tracing.trace import arrays_of, shape_of
@@ -40,7 +40,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
 
 @function
 @only(order=("C",))
-def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: str = "C") -> Any:
+def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: str = "C") -> Array:
     """One index array per axis as flat positions; mode clip or wrap moves them inside."""
     if mode not in ("raise", "clip", "wrap"):
         raise ShapeError(f"mode is {mode!r}", remedy="use raise, clip or wrap")
@@ -54,23 +54,23 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
     return flat
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> Any:
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Mask of the elements of an `n` by `m` matrix on or below diagonal `k`."""
     return arrays_of(np.tril_indices(count_from(n, "n"), k, m))
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Mask of the elements of an `n` by `m` matrix on or above diagonal `k`."""
     return arrays_of(np.triu_indices(count_from(n, "n"), k, m))
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> Any:
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` for a matrix."""
     rows, columns = _of_matrix(arr)
     return tril_indices(rows, k, columns)
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> Any:
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` for a matrix."""
     rows, columns = _of_matrix(arr)
     return triu_indices(rows, k, columns)
@@ -88,7 +88,7 @@ def diag_indices(n: int, ndim: int = 2) -> Any:
     return arrays_of(np.diag_indices(count_from(n, "n"), ndim))
 
 
-def diag_indices_from(arr: Any) -> Any:
+def diag_indices_from(arr: Any) -> tuple[Array, Array]:
     """`diag_indices` for an array of equal extents."""
     shape = static_shape(arr)
     if len(shape) < 2 or len({*shape}) > 1:
@@ -117,7 +117,7 @@ def _symbolic_indices(shape: Shape, dtype: DType, sparse: bool) -> Any:
 
 
 @function
-def ix_(*args: Any) -> Any:
+def ix_(*args: Any) -> tuple[Array, ...]:
     """Index vectors, each along an axis of its own: they pick a block of rows and columns."""
     rank = len(args)
     shapes = [[-1 if a == axis else 1 for a in range(rank)] for axis in range(rank)]

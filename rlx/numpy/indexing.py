@@ -30,13 +30,14 @@ from rlx.numpy.shaping import (
     reshape,
     transpose,
 )
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function, graph, promoted, wrap
 from rlx.tracing.trace import TracedArray, shape_of
 from rlx.tracing.widths import with_wide_types
 
 
 @function
-def getitem(x: Any, index: Any) -> Any:
+def getitem(x: Any, index: Any) -> Array:
     """`x[index]`."""
     x = as_tracer(x)
     return pick(x, plan_index(x, index))
@@ -253,7 +254,7 @@ def take(
     fill_value: Any = None,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
-) -> Any:
+) -> Array:
     """The elements or slices of `a` at `indices` along an axis.
 
     An index out of range is an error. Mode clip takes the first element for a negative one, as in
@@ -278,7 +279,7 @@ def take(
 @function
 def take_along_axis(
     arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
-) -> Any:
+) -> Array:
     """For every position the element of `arr` at the index there; modes as in `take`."""
     arr = as_tracer(arr)
     if axis is None:
@@ -313,14 +314,14 @@ def _numbered(extent: Extent) -> Any:
 
 
 @function
-def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
+def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Array:
     """The block of shape `sizes` at traced positions; it is moved inside where it sticks out."""
     x = as_tracer(x)
     return emit(ops.dynamic_slice, x, _starts(starts), weak=x.weak, sizes=tuple(sizes))
 
 
 @function
-def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
+def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Array:
     """`x` with the block at traced positions replaced; the positions as in `dynamic_slice`."""
     x, update = promoted([x, update])
     return emit(ops.dynamic_update_slice, x, update, _starts(starts))

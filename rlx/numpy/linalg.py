@@ -50,17 +50,18 @@ from rlx.numpy.systems import slogdet as slogdet
 from rlx.numpy.systems import solve as solve
 from rlx.numpy.systems import solve_triangular as solve_triangular
 from rlx.public_names import names_of as _names_of
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, function, inexact
 
 
 @function
-def diagonal(x: Any, *, offset: int = 0) -> Any:
+def diagonal(x: Any, *, offset: int = 0) -> Array:
     """The diagonal of each matrix of a stack."""
     return _diagonal(x, offset, -2, -1)
 
 
 @function
-def multi_dot(arrays: Any, *, precision: Any = None) -> Any:
+def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
     """The product of several matrices, in the order that takes the fewest multiplications."""
     parts = list(inexact(*arrays))
     first, last = parts[0].ndim == 1, parts[-1].ndim == 1
@@ -96,7 +97,7 @@ def _product(parts: list[Any], split: dict[tuple[int, int], int], first: int, la
 
 
 @function
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: Any, ind: int = 2) -> Array:
     """The inverse of `tensordot(a, .)` over the axes from `ind` on."""
     (a,) = inexact(a)
     rows, columns = a.shape[:ind], a.shape[ind:]
@@ -105,7 +106,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @function
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     """Solve `tensordot(a, x, x.ndim) = b`."""
     a, b = inexact(a, b)
     if axes is not None:
@@ -116,13 +117,13 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @function
-def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sum of the diagonal of each matrix of a stack, added up in `dtype`."""
     return _trace(x if dtype is None else elementwise.astype(x, dtype), offset, -2, -1)
 
 
 @function
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """Norm of vectors (one axis) or matrices (two axes); by default the root of all squares."""
     (x,) = inexact(x)
     if axis is None and ord is None:
@@ -140,7 +141,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 @function
-def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """`sum(abs(x) ** ord) ** (1 / ord)`, and its limits for 0 and the infinities."""
     (x,) = inexact(x)
     if ord in (None, 2):
@@ -159,7 +160,7 @@ def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 
 
 
 @function
-def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """The norm of each matrix of a stack."""
     (x,) = inexact(x)
     return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims=keepdims)

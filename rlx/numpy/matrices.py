@@ -26,6 +26,7 @@ from rlx.numpy.shaping import (
 )
 from rlx.numpy.sorting import argsort
 from rlx.numpy.systems import cholesky, lu_with_order, solve_triangular
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, function, inexact, promoted
 from rlx.tracing.loops import scan_rows
 from rlx.tracing.only import only
@@ -42,7 +43,7 @@ def cho_factor(
 @function
 def cho_solve(
     c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+) -> Array:
     """Solve with a matrix whose Cholesky factor is known."""
     factor, lower = c_and_lower
     half = solve_triangular(factor, b, trans=0 if lower else 2, lower=lower)
@@ -52,7 +53,7 @@ def cho_solve(
 @function
 def lu_solve(
     lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+) -> Array:
     """Solve with a matrix whose LU factors are known, transposed for 1, and conjugated for 2.
 
     `b` has an axis less than a stack of matrices where it is one vector for each.
@@ -96,7 +97,7 @@ def lu(
     overwrite_a: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     """The permutation, the lower and the upper factor of matrices."""
     (a,) = inexact(a)
     factors, _, order = lu_with_order(a)
@@ -110,7 +111,7 @@ def lu(
 
 
 @function
-def block_diag(*arrs: Any) -> Any:
+def block_diag(*arrs: Any) -> Array:
     """A matrix with the given ones along its diagonal."""
     parts = [atleast_2d(part) for part in promoted(arrs)]
     width = int(np.sum([part.shape[1] for part in parts]))
@@ -125,7 +126,7 @@ def block_diag(*arrs: Any) -> Any:
 
 
 @function
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: Any, r: Any = None) -> Array:
     """The matrix with first column `c` and first row `r`, constant along diagonals."""
     c = ravel(c)
     first = elementwise.conj(c) if r is None else ravel(r)
@@ -136,6 +137,6 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
 
 @function
-def hilbert(n: int) -> Any:
+def hilbert(n: int) -> Array:
     """The matrix of `1 / (i + j + 1)`."""
     return elementwise.divide(1.0, np.arange(n)[:, None] + np.arange(n) + 1.0)

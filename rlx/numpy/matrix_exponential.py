@@ -24,6 +24,7 @@ from rlx.numpy.reductions import all as all_of
 from rlx.numpy.reductions import any as any_of
 from rlx.numpy.reductions import max, sum
 from rlx.numpy.systems import solve
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import convert, emit, function, inexact
 from rlx.tracing.loops import repeat_while, scan_rows
 
@@ -63,7 +64,7 @@ _DOUBLE = _Approximant(_weights(13), 5.371920351148152, 53, 57)
 
 
 @function
-def expm(A: Any, *, max_squarings: int | None = None) -> Any:
+def expm(A: Any, *, max_squarings: int | None = None) -> Array:
     """The exponential of square matrices (..., n, n), as accurate as `scipy.linalg.expm`'s.
 
     As many squarings are done as the matrix needs. If `max_squarings` is given, a matrix that

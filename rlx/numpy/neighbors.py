@@ -14,13 +14,14 @@ from rlx.numpy import elementwise as e
 from rlx.numpy.padding import pad
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import moveaxis, ravel, reshape
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 
 _WORDS = {2: DType.I16, 4: DType.I32, 8: DType.I64}
 
 
 @function
-def nextafter(x: Any, y: Any, /) -> Any:
+def nextafter(x: Any, y: Any, /) -> Array:
     """The float next to `x` on the way to `y`."""
     x, y = inexact(x, y)
     dtype = x.value.dtype
@@ -35,7 +36,7 @@ def nextafter(x: Any, y: Any, /) -> Any:
 
 
 @function
-def spacing(x: Any, /) -> Any:
+def spacing(x: Any, /) -> Array:
     """The distance to the next float away from zero, with the sign of `x`."""
     x = emit(ops.stop_gradient, inexact(x)[0])  # a step function of x
     away = nextafter(x, e.where(e.less(x, 0), -np.inf, np.inf).astype(x.dtype))
@@ -50,7 +51,7 @@ def _places(bitorder: str) -> Any:
 
 
 @function
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     """Bytes of eight truths each, the last one filled with zeros."""
     a = ravel(a) if axis is None else as_tracer(a)
     if a.value.dtype.is_differentiable:
@@ -69,7 +70,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
 @function
 def unpackbits(
     a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
-) -> Any:
+) -> Array:
     """The eight bits of each byte, one after the other; `count` of them."""
     a = ravel(a) if axis is None else as_tracer(a)
     if a.value.dtype is not DType.U8:

@@ -19,6 +19,7 @@ from rlx.numpy.indexing import take
 from rlx.numpy.reductions import max, mean, min
 from rlx.numpy.shaping import broadcast_to, concatenate, reshape
 from rlx.numpy.statistics import median
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, static_int
 from rlx.tracing.trace import concrete
 
@@ -37,7 +38,7 @@ _MODES = ("constant", "empty", "linear_ramp", *_PLACED, *_MIRRORED, *_FOLDS)
 
 
 @function
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """Add elements around each axis; modes are NumPy's, each with its keyword.
 
     `constant` (`constant_values=`), `linear_ramp` down to `end_values=`, `maximum`, `mean`,

@@ -17,11 +17,12 @@ from rlx.numpy.indexing import take
 from rlx.numpy.products import matmul
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import atleast_1d, concatenate, flip, stack
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function, inexact, promoted
 
 
 @function
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """The polynomial at `x`, by Horner's rule."""
     p, x = promoted([p, x])
     found = zeros_like(x)
@@ -31,7 +32,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
 
 
 @function
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: Any, a2: Any) -> Array:
     """The sum of two polynomials."""
     a1, a2 = (atleast_1d(each) for each in promoted([a1, a2]))
     count = np.maximum(a1.shape[0], a2.shape[0]).item()
@@ -39,19 +40,19 @@ def polyadd(a1: Any, a2: Any) -> Any:
 
 
 @function
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: Any, a2: Any) -> Array:
     """The difference of two polynomials."""
     return polyadd(a1, elementwise.negative(a2))
 
 
 @function
-def polymul(a1: Any, a2: Any) -> Any:
+def polymul(a1: Any, a2: Any) -> Array:
     """The product of two polynomials."""
     return convolve(atleast_1d(a1), atleast_1d(a2))
 
 
 @function
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: Any, m: int = 1) -> Array:
     """The derivative of order `m`."""
     p = as_tracer(p)
     for _ in range(count_from(m, "m")):
@@ -61,7 +62,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 @function
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     """The integral of order `m`, with constants `k`, by default 0."""
     (p,) = inexact(p)
     k = 0 if k is None else k
@@ -73,7 +74,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 @function
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     """The powers of each element in a row, the highest first unless `increasing`."""
     x = as_tracer(x)
     count = x.shape[0] if N is None else count_from(N, "N")
@@ -85,13 +86,13 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 
 @function
-def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None) -> Any:
+def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None) -> Array:
     """The convolution of two vectors: full, same (as long as the longer) or valid (inner) part."""
     return _slid(a, v, mode, turns=True)
 
 
 @function
-def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None) -> Any:
+def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None) -> Array:
     """The products of one vector with another, conjugated, at each shift."""
     return _slid(a, elementwise.conj(v), mode, turns=False)
 
@@ -130,7 +131,7 @@ def _extended(p: Any, count: int) -> Any:
 
 
 @function
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: Any) -> Array:
     """The polynomial with these zeros, and 1 at the highest power."""
     zeros = atleast_1d(as_tracer(seq_of_zeros))
     found = as_tracer(np.ones(1, zeros.dtype))
@@ -167,7 +168,7 @@ def polyfit(
     full: bool = False,
     w: Any = None,
     cov: bool = False,
-) -> Any:
+) -> Array:
     """The polynomial of degree `deg` of the least sum of squares; columns of `y` are apart."""
     if full or cov:
         raise ShapeError("polyfit gives the coefficients only", remedy="leave full and cov out")

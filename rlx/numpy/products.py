@@ -13,6 +13,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, moveaxis, ravel, reshape, roll
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function, promoted
 from rlx.tracing.trace import shape_of
 
@@ -23,7 +24,9 @@ def preferred(dtype: Any, *arrays: Any) -> tuple[Any, ...]:
 
 
 @function
-def matmul(x: Any, y: Any, /, *, preferred_element_type: Any = None, precision: Any = None) -> Any:
+def matmul(
+    x: Any, y: Any, /, *, preferred_element_type: Any = None, precision: Any = None
+) -> Array:
     """`x @ y`: a vector counts as one row on the left, one column on the right.
 
     Like other products, it is computed and given in `preferred_element_type`, if one is named.
@@ -48,7 +51,7 @@ def matmul(x: Any, y: Any, /, *, preferred_element_type: Any = None, precision: 
 @function
 def dot(
     a: Any, b: Any, out: None = None, *, preferred_element_type: Any = None, precision: Any = None
-) -> Any:
+) -> Array:
     """Sum over the last axis of `a` and the second last (or only) one of `b`."""
     a, b = preferred(preferred_element_type, a, b)
     if not shape_of(a) or not shape_of(b):
@@ -59,14 +62,14 @@ def dot(
 
 
 @function
-def vdot(a: Any, b: Any, *, preferred_element_type: Any = None, precision: Any = None) -> Any:
+def vdot(a: Any, b: Any, *, preferred_element_type: Any = None, precision: Any = None) -> Array:
     """Sum of products of all elements, `a` conjugated."""
     a, b = preferred(preferred_element_type, a, b)
     return matmul(ravel(elementwise.conj(a)), ravel(b))
 
 
 @function
-def inner(a: Any, b: Any, *, preferred_element_type: Any = None, precision: Any = None) -> Any:
+def inner(a: Any, b: Any, *, preferred_element_type: Any = None, precision: Any = None) -> Array:
     """Sum over the last axes."""
     a, b = preferred(preferred_element_type, a, b)
     if not shape_of(a) or not shape_of(b):
@@ -75,7 +78,7 @@ def inner(a: Any, b: Any, *, preferred_element_type: Any = None, precision: Any 
 
 
 @function
-def outer(a: Any, b: Any, out: None = None) -> Any:
+def outer(a: Any, b: Any, out: None = None) -> Array:
     """All products of an element of `a` and one of `b`."""
     return elementwise.multiply(reshape(a, (-1, 1)), ravel(b))
 
@@ -89,7 +92,7 @@ def vecdot(
     axis: int = -1,
     preferred_element_type: Any = None,
     precision: Any = None,
-) -> Any:
+) -> Array:
     """Sum of products along one axis, `x1` conjugated."""
     x, y = operands("vecdot", *preferred(preferred_element_type, x1, x2))
     products = elementwise.multiply(moveaxis(elementwise.conj(x), axis, -1), moveaxis(y, axis, -1))
@@ -97,7 +100,7 @@ def vecdot(
 
 
 @function
-def kron(a: Any, b: Any) -> Any:
+def kron(a: Any, b: Any) -> Array:
     """Every element of `a` times the whole of `b`."""
     a, b = promoted([a, b])
     rank = max(a.ndim, b.ndim)
@@ -111,7 +114,7 @@ def kron(a: Any, b: Any) -> Any:
 @function
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
-) -> Any:
+) -> Array:
     """Cross product of vectors with three elements; of two, counted as ones in a plane."""
     a, b = promoted([a, b])
     if axis is not None:
@@ -141,7 +144,7 @@ def _in_space(x: Any) -> Any:
 @function
 def tensordot(
     a: Any, b: Any, axes: Any = 2, *, preferred_element_type: Any = None, precision: Any = None
-) -> Any:
+) -> Array:
     """Sum products over pairs of axes: the last of `a` and first of `b`, or as listed."""
     a, b = preferred(preferred_element_type, a, b)
     a, b = operands("tensordot", a, b)
@@ -179,12 +182,12 @@ def operands(name: str, x: Any, y: Any) -> Any:
 
 
 @function
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: Any, x2: Any, /) -> Array:
     """Matrices times vectors, the last axis of each; leading axes broadcast."""
     return vecdot(elementwise.conj(x1), expand_dims(x2, -2))
 
 
 @function
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: Any, x2: Any, /) -> Array:
     """Vectors, conjugated, times matrices; leading axes broadcast."""
     return vecdot(expand_dims(x1, -2), moveaxis(as_tracer(x2), -1, -2))

@@ -16,6 +16,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.creation import dtype_of, ones_like
 from rlx.numpy.shaping import expand_dims, ravel, reshape, transpose
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, wrap
 from rlx.tracing.promotion import to_inexact
 from rlx.tracing.trace import TracedArray, as_value, element_type
@@ -33,7 +34,7 @@ def sum(
     where: Any = None,
     *,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """Sum; bools and small integers add up in i64, unless `promote_integers` is False."""
     a = _widened(a, dtype, promote_integers)
     kept = a if where is None else elementwise.where(where, a, 0)
@@ -55,7 +56,7 @@ def prod(
     where: Any = None,
     *,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """Product; bools and small integers multiply in i64, unless `promote_integers` is False."""
     a = _widened(a, dtype, promote_integers)
     kept = a if where is None else elementwise.where(where, a, 1)
@@ -87,7 +88,7 @@ def mean(
     keepdims: bool = False,
     *,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Arithmetic mean; of integers it is computed in f64."""
     if dtype is None and element_type(a).dtype.is_int:
         return of_integers(mean, a, axis, keepdims=keepdims, where=where)
@@ -145,7 +146,7 @@ def max(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Largest element; NaN if there is one. `where` needs `initial`, which takes part."""
     initial = None if initial is None else _initial_of(a, initial)
     if where is not None:
@@ -162,7 +163,7 @@ def min(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Smallest element; NaN if there is one. `where` needs `initial`, which takes part."""
     initial = None if initial is None else _initial_of(a, initial)
     if where is not None:
@@ -175,7 +176,7 @@ amax, amin = max, min
 
 
 @function
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
     """Largest less smallest."""
     return elementwise.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
@@ -183,7 +184,7 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 @function
 def any(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
+) -> Array:
     """True where one element is nonzero."""
     chosen = convert(a, DType.BOOL)
     if where is not None:
@@ -194,7 +195,7 @@ def any(
 @function
 def all(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
+) -> Array:
     """True where every element is nonzero."""
     chosen = convert(a, DType.BOOL)
     if where is not None:
@@ -203,18 +204,18 @@ def all(
 
 
 @function
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Array:
     return sum(convert(a, DType.BOOL), axis, keepdims=keepdims)
 
 
 @function
-def argmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+def argmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Array:
     """Index of the first largest element; NaN counts as largest."""
     return _search(ops.argmax, a, axis, keepdims)
 
 
 @function
-def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Array:
     """Index of the first smallest element; NaN counts as smallest."""
     return _search(ops.argmin, a, axis, keepdims)
 
@@ -228,7 +229,7 @@ def nansum(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Sum of what is no NaN."""
     kept = elementwise.where(elementwise.isnan(a), 0, a)
     return sum(kept, axis, dtype, keepdims=keepdims, initial=initial, where=where)
@@ -243,20 +244,24 @@ def nanprod(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Product of what is no NaN."""
     kept = elementwise.where(elementwise.isnan(a), 1, a)
     return prod(kept, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @function
-def nanargmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+def nanargmax(
+    a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Array:
     """Index of the first largest element that is no NaN; -1 where there is none."""
     return _nan_search(ops.argmax, -np.inf, a, axis, keepdims)
 
 
 @function
-def nanargmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+def nanargmin(
+    a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Array:
     """Index of the first smallest element that is no NaN; -1 where there is none."""
     return _nan_search(ops.argmin, np.inf, a, axis, keepdims)
 
@@ -277,7 +282,7 @@ def nanmean(
     keepdims: bool = False,
     *,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Mean of what is no NaN."""
     return mean(a, axis, dtype, keepdims=keepdims, where=present(a, where))
 
@@ -296,7 +301,7 @@ def nanmax(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Largest element that is no NaN; NaN if there is none. `where` needs `initial`."""
     if initial is None and where is None:
         return _nan_extremum(max, -np.inf, a, axis, keepdims)
@@ -311,7 +316,7 @@ def nanmin(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Smallest element that is no NaN; NaN if there is none. `where` needs `initial`."""
     if initial is None and where is None:
         return _nan_extremum(min, np.inf, a, axis, keepdims)

@@ -16,11 +16,12 @@ from rlx.numpy.cumulative import cumsum
 from rlx.numpy.indexing import take
 from rlx.numpy.shaping import broadcast_to, expand_dims, ravel, reshape
 from rlx.numpy.sorting import searchsorted
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, function
 
 
 @function
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: Any, reps: Any) -> Array:
     """Repeat the whole array along each axis."""
     A = as_tracer(A)
     counts = (reps,) if isinstance(reps, (int, np.integer, Dim)) else tuple(reps)
@@ -41,7 +42,7 @@ def tile(A: Any, reps: Any) -> Any:
 @function
 def repeat(
     a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
-) -> Any:
+) -> Array:
     """Repeat each element along an axis.
 
     The counts are known when tracing, or there are `total_repeat_length` elements: those that

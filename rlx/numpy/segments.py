@@ -13,6 +13,7 @@ from rlx.ir.op import OpDef
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from
 from rlx.numpy.index_plan import as_index
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.tracing.errors import ConcretizationError
 from rlx.tracing.trace import TracedArray
@@ -26,7 +27,7 @@ def segment_sum(
     mode: str | None = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
-) -> Any:
+) -> Array:
     """The sum of the rows of each segment. An id outside is an error; mode="drop" leaves it out."""
     return _folded(ops.scatter_add, data, segment_ids, _count(segment_ids, num_segments), mode)
 
@@ -39,7 +40,7 @@ def segment_prod(
     mode: str | None = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
-) -> Any:
+) -> Array:
     """The product of the rows of each segment."""
     return _folded(ops.scatter_mul, data, segment_ids, _count(segment_ids, num_segments), mode)
 
@@ -52,7 +53,7 @@ def segment_max(
     mode: str | None = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
-) -> Any:
+) -> Array:
     """The largest of the rows of each segment; of none, the least value of the type."""
     return _folded(ops.scatter_max, data, segment_ids, _count(segment_ids, num_segments), mode)
 
@@ -65,7 +66,7 @@ def segment_min(
     mode: str | None = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
-) -> Any:
+) -> Array:
     """The smallest of the rows of each segment; of none, the greatest value of the type."""
     return _folded(ops.scatter_min, data, segment_ids, _count(segment_ids, num_segments), mode)
 

@@ -26,7 +26,7 @@ from rlx.numpy.index_tricks import unravel_index
 from rlx.numpy.indexing import take
 from rlx.numpy.shaping import concatenate, ravel, reshape, stack
 from rlx.numpy.sorting import argsort, searchsorted, sort
-from rlx.runtime.arrays import plain
+from rlx.runtime.arrays import Array, plain
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, promoted, wrap
 from rlx.tracing.errors import ConcretizationError
 from rlx.tracing.only import only, parameters, without_out
@@ -138,20 +138,20 @@ def where(
 
 
 @_counted(np.flatnonzero)
-def flatnonzero(a: Any, *, size: int, fill_value: Any = None) -> Any:
+def flatnonzero(a: Any, *, size: int, fill_value: Any = None) -> Array:
     """The indices of the nonzero elements of the flattened array."""
     places, exist = _places(elementwise.astype(ravel(a), bool), size)
     return elementwise.where(exist, places, _or_zero(fill_value))
 
 
 @_counted(np.argwhere)
-def argwhere(a: Any, *, size: int, fill_value: Any = None) -> Any:
+def argwhere(a: Any, *, size: int, fill_value: Any = None) -> Array:
     """The indices of the nonzero elements, a row for each."""
     return stack(nonzero(a, size=size, fill_value=fill_value), 1)
 
 
 @_counted(np.extract)
-def extract(condition: Any, arr: Any, *, size: int, fill_value: Any = None) -> Any:
+def extract(condition: Any, arr: Any, *, size: int, fill_value: Any = None) -> Array:
     """The elements where the condition holds."""
     places, exist = _places(ravel(elementwise.astype(condition, bool)), size)
     return _filled(exist, take(ravel(arr), places), fill_value)
@@ -166,7 +166,7 @@ def compress(
     *,
     size: int,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """The slices along an axis where the condition, a vector, holds."""
     a, axis = (ravel(a), 0) if axis is None else (as_tracer(a), axis)
     places, exist = _places(elementwise.astype(condition, bool), size)
@@ -236,24 +236,26 @@ def _begins(ordered: Any, *, equal_nan: bool = True) -> Any:
     return concatenate([elementwise.astype(ones_like(ordered[:1]), bool), differs])
 
 
-def unique_values(x: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_values(x: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The distinct elements; each NaN is one."""
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
-def unique_counts(x: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_counts(x: Any, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
     """The distinct elements and their counts."""
     found = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueCountsResult(*found)
 
 
-def unique_inverse(x: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_inverse(
+    x: Any, *, size: int | None = None, fill_value: Any = None
+) -> UniqueInverseResult:
     """The distinct elements and which of them each element is."""
     found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueInverseResult(*found)
 
 
-def unique_all(x: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_all(x: Any, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
     """The distinct elements, their first places, which each element is, and their counts."""
     return UniqueAllResult(
         *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
@@ -261,7 +263,7 @@ def unique_all(x: Any, *, size: int | None = None, fill_value: Any = None) -> An
 
 
 @_counted(np.union1d)
-def union1d(ar1: Any, ar2: Any, *, size: int, fill_value: Any = None) -> Any:
+def union1d(ar1: Any, ar2: Any, *, size: int, fill_value: Any = None) -> Array:
     """The distinct elements of both."""
     return unique(concatenate([ravel(ar1), ravel(ar2)]), size=size, fill_value=fill_value)
 
@@ -276,7 +278,7 @@ def intersect1d(
     *,
     size: int,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """The distinct elements that are in both."""
     ar1, ar2 = promoted([ar1, ar2])
     return _distinct_where(ar1, isin(ar1, ar2), size, fill_value)
@@ -285,7 +287,7 @@ def intersect1d(
 @_counted(np.setdiff1d)
 def setdiff1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int, fill_value: Any = None
-) -> Any:
+) -> Array:
     """The distinct elements of `ar1` that are not in `ar2`."""
     return _distinct_where(ar1, isin(ar1, ar2, invert=True), size, fill_value)
 
@@ -293,7 +295,7 @@ def setdiff1d(
 @_counted(np.setxor1d)
 def setxor1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int, fill_value: Any = None
-) -> Any:
+) -> Array:
     """The distinct elements that are in one of both."""
     chosen = concatenate([ravel(isin(ar1, ar2, invert=True)), ravel(isin(ar2, ar1, invert=True))])
     return _distinct_where(concatenate([ravel(ar1), ravel(ar2)]), chosen, size, fill_value)
@@ -317,7 +319,7 @@ def isin(
     invert: bool = False,
     *,
     method: str | None = None,
-) -> Any:
+) -> Array:
     """True where an element is one of the test elements."""
     element, tests = promoted([element, ravel(test_elements)])
     count = math.prod(static_shape(tests))

@@ -16,6 +16,7 @@ from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, extents_from, lists, shape_from, static_shape
 from rlx.numpy.extent_numbers import extent_number
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import (
     as_tracer,
     convert,
@@ -31,7 +32,7 @@ from rlx.tracing.widths import canonical, with_wide_types
 
 
 @function
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """The same elements under another shape; one extent may be -1.
 
     They are taken and laid in row-major order, or for `order="F"` with the first axis fastest.
@@ -45,13 +46,13 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 
 
 @function
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: Any, order: str = "C") -> Array:
     """All elements on one axis, in row-major order, or for `order="F"` the first axis fastest."""
     return reshape(a, -1, order)
 
 
 @function
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: Any, axes: Any = None) -> Array:
     """Permute the axes; reverse them by default."""
     a = as_tracer(a)
     perm = tuple(range(a.ndim))[::-1] if axes is None else tuple(axes)
@@ -62,13 +63,13 @@ permute_dims = transpose
 
 
 @function
-def matrix_transpose(x: Any) -> Any:
+def matrix_transpose(x: Any) -> Array:
     """Swap the last two axes."""
     return swapaxes(x, -1, -2)
 
 
 @function
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
     a = as_tracer(a)
     perm = list(range(a.ndim))
     first, second = normalize_axis(axis1, a.ndim), normalize_axis(axis2, a.ndim)
@@ -77,7 +78,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 @function
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     """Move axes to other positions; the rest keep their order."""
     a = as_tracer(a)
     if source is None or destination is None:
@@ -105,7 +106,7 @@ def _permuted(x: Any, perm: tuple[int, ...]) -> Any:
 
 
 @function
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: Any, axis: Any = None) -> Array:
     """Drop axes of extent 1: all, or those named."""
     a = as_tracer(a)
     ones = [n for n, extent in enumerate(a.shape) if extent == 1]
@@ -120,7 +121,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @function
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: Any, axis: Any) -> Array:
     """Insert axes of extent 1 at positions of the result."""
     a = as_tracer(a)
     axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
@@ -160,7 +161,7 @@ def _each(change: Callable[[Any], Any], arrays: Sequence[Any]) -> Any:
 
 
 @function
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Array:
     array = as_tracer(array)
     wanted = shape_from(shape)
     return (
@@ -177,7 +178,7 @@ def broadcast_arrays(*args: Any) -> Any:
 @function
 def concatenate(
     arrays: Sequence[Any], axis: int | None = 0, out: None = None, *, dtype: Any = None
-) -> Any:
+) -> Array:
     """Join arrays along an axis; `None` joins them flattened."""
     if dtype is not None:
         target = canonical(as_array_dtype(dtype))
@@ -195,7 +196,7 @@ concat = concatenate
 
 
 @function
-def block(arrays: Any) -> Any:
+def block(arrays: Any) -> Array:
     """Join a nested list of arrays: the innermost lists along the last axis, and so outwards."""
     depth = _depth(arrays)
 
@@ -223,7 +224,7 @@ def _depth(arrays: Any) -> int:
 
 
 @function
-def stack(arrays: Sequence[Any], axis: int = 0, out: None = None, *, dtype: Any = None) -> Any:
+def stack(arrays: Sequence[Any], axis: int = 0, out: None = None, *, dtype: Any = None) -> Array:
     """Join arrays of one shape along a new axis."""
     shapes = [shape_of(x) for x in arrays]
     if len(set(shapes)) > 1:
@@ -235,25 +236,25 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: None = None, *, dtype: Any 
 
 
 @function
-def vstack(tup: Sequence[Any], *, dtype: Any = None) -> Any:
+def vstack(tup: Sequence[Any], *, dtype: Any = None) -> Array:
     return concatenate([atleast_2d(x) for x in tup], dtype=dtype)
 
 
 @function
-def hstack(tup: Sequence[Any], *, dtype: Any = None) -> Any:
+def hstack(tup: Sequence[Any], *, dtype: Any = None) -> Array:
     parts = [atleast_1d(x) for x in tup]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
 
 
 @function
-def column_stack(tup: Sequence[Any]) -> Any:
+def column_stack(tup: Sequence[Any]) -> Array:
     parts = [as_tracer(x) for x in tup]
     return concatenate([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in parts], 1)
 
 
 @lists("indices_or_sections")
 @function
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Split into sections as equal as can be, or at the given indices."""
     ary = as_tracer(ary)
     position = normalize_axis(axis, ary.ndim)
@@ -269,7 +270,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 @lists("indices_or_sections")
 @function
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Split into equal sections, or at the given indices."""
     ary = as_tracer(ary)
     position = normalize_axis(axis, ary.ndim)
@@ -307,7 +308,7 @@ def _bounds(indices_or_sections: Any, extent: int) -> list[int]:
 
 
 @function
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: Any, axis: Any = None) -> Array:
     """Reverse the order along axes: all by default."""
     m = as_tracer(m)
     axes = axes_of(axis, m.ndim)
@@ -315,17 +316,17 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 
 @function
-def flipud(m: Any) -> Any:
+def flipud(m: Any) -> Array:
     return flip(m, 0)
 
 
 @function
-def fliplr(m: Any) -> Any:
+def fliplr(m: Any) -> Array:
     return flip(m, 1)
 
 
 @function
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     """Move elements along axes; those pushed out at one end enter at the other.
 
     Shifts may be traced integers.
@@ -401,7 +402,7 @@ def _rolled_by_index(x: Any, shift: Any, axis: int) -> Any:
 
 
 @function
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Rotate by `k` quarter turns in the plane of two axes."""
     turns = k % 4
     if turns == 0:

@@ -17,6 +17,7 @@ from rlx.numpy.creation import zeros
 from rlx.numpy.indexing import take, take_along_axis
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, flip, moveaxis, ravel
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, emit_several, function, promoted, static_int
 from rlx.tracing.only import only
 
@@ -34,7 +35,7 @@ def sort(
     *,
     stable: bool = True,
     descending: bool = False,
-) -> Any:
+) -> Array:
     """Ascending order, NaN last; always stable."""
     if axis is None:
         a, axis = ravel(a), 0
@@ -53,7 +54,7 @@ def argsort(
     stable: bool = True,
     descending: bool = False,
     dtype: Any = None,
-) -> Any:
+) -> Array:
     """The indices that sort; equal elements keep their order."""
     if dtype is not None:
         return elementwise.astype(argsort(a, axis, descending=descending), dtype)
@@ -67,7 +68,7 @@ def argsort(
 
 
 @function
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: Any, axis: int = -1) -> Array:
     """The indices that sort by the last key, where it is equal by the one before, and so on."""
     parts = [as_tracer(key) for key in (keys if isinstance(keys, Sequence) else [*keys])]
     order = argsort(parts[0], axis)
@@ -78,7 +79,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 @function
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: Any) -> Array:
     """Complex numbers by their real parts, then by their imaginary parts."""
     (a,) = promoted([a])
     if not a.value.dtype.is_complex:
@@ -91,7 +92,7 @@ def sort_complex(a: Any) -> Any:
 @only(order=(None,))
 def partition(
     a: Any, kth: int, axis: int | None = -1, kind: str = "introselect", order: Any = None
-) -> Any:
+) -> Array:
     """The order in which what is less than element `kth` comes before it: here the whole order."""
     _require_kth(a, kth, axis)
     return sort(a, axis)
@@ -101,7 +102,7 @@ def partition(
 @only(order=(None,))
 def argpartition(
     a: Any, kth: int, axis: int | None = -1, kind: str = "introselect", order: Any = None
-) -> Any:
+) -> Array:
     """The indices of `partition`."""
     _require_kth(a, kth, axis)
     return argsort(a, axis)
@@ -118,7 +119,7 @@ def _require_kth(x: Any, kth: int, axis: int | None) -> None:
 
 
 @function
-def top_k(x: Any, k: int, *, axis: int = -1) -> Any:
+def top_k(x: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The `k` largest elements along an axis in descending order, and their indices (i32)."""
     rows = moveaxis(x, axis, -1)
     values, indices = emit_several(ops.topk, rows, k=k)
@@ -134,7 +135,7 @@ def _along_rows(definition: OpDef, x: Any, axis: int) -> Any:
 @function
 def searchsorted(
     a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
-) -> Any:
+) -> Array:
     """Where `v` goes into the ascending `a`: after the smaller ones, or (`right`) the equal too."""
     if side not in ("left", "right"):
         raise ShapeError(
@@ -171,7 +172,7 @@ def _precedes(element: Any, v: Any, side: str) -> Any:
 
 
 @function
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
     """The bin of each element: bin i ends below `bins[i]`, or at it if `right`.
 
     The bins ascend or descend.

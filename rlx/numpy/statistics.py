@@ -28,6 +28,7 @@ from rlx.numpy.shaping import (
     reshape,
 )
 from rlx.numpy.sorting import searchsorted, sort
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import convert, emit, function, inexact
 from rlx.tracing.trace import TracedArray, element_type
 
@@ -41,7 +42,7 @@ def quantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """The elements that a share `q` of all are below, along new leading axes for those of `q`.
 
     Between two elements `method` chooses: linear, lower, higher, midpoint or nearest.
@@ -58,7 +59,7 @@ def nanquantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """`quantile` of what is no NaN."""
     return _quantile(a, q, axis, method, keepdims, skips_nan=True)
 
@@ -72,7 +73,7 @@ def percentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """`quantile` of `q` in percent."""
     _require_shares(q, 100)
     return quantile(a, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
@@ -87,7 +88,7 @@ def nanpercentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """`nanquantile` of `q` in percent."""
     _require_shares(q, 100)
     return nanquantile(a, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
@@ -100,7 +101,7 @@ def nanmedian(
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """The middle element of what is no NaN."""
     return nanquantile(a, 0.5, axis, keepdims=keepdims)
 
@@ -172,7 +173,7 @@ def median(
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """The middle element in order, the mean of two for an even count."""
     if element_type(a).dtype.is_int:
         return of_integers(median, a, axis, keepdims=keepdims)
@@ -215,7 +216,7 @@ def cov(
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
-) -> Any:
+) -> Array:
     """The covariance matrix of variables in rows, or columns if not `rowvar`."""
     rows = _variables(m, rowvar)
     if y is not None:
@@ -245,7 +246,7 @@ def _variables(m: Any, rowvar: bool) -> Any:
 
 
 @function
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Array:
     """The matrix of correlations: `cov` divided by both standard deviations."""
     c = cov(x, y, rowvar)
     if c.ndim == 0:
@@ -258,7 +259,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
 @function
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Any:
+) -> Array:
     """The piecewise linear function through the points (xp, fp), whose positions ascend.
 
     Values may be complex. Outside it is `left` and `right`, by default the values at the ends, for
@@ -279,7 +280,10 @@ def interp(
     found = elementwise.where(is_step, y0, inner)
     if period is not None:
         return found
-    ends = (elementwise.less(x, xp[0]), left, 0), (elementwise.greater(x, xp[-1]), right, count - 1)
+    ends: Any = (
+        (elementwise.less(x, xp[0]), left, 0),
+        (elementwise.greater(x, xp[-1]), right, count - 1),
+    )
     for outside, value, place in ends:
         if not isinstance(value, str):
             found = elementwise.where(outside, fp[place] if value is None else value, found)

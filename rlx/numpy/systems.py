@@ -16,6 +16,7 @@ from rlx.ir.shape import Shape, broadcast_shapes
 from rlx.numpy import elementwise
 from rlx.numpy.products import matmul
 from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import (
     as_tracer,
     convert,
@@ -37,7 +38,7 @@ class SlogdetResult(NamedTuple):
 
 
 @function
-def solve(a: Any, b: Any, *, on_singular: str = "error") -> Any:
+def solve(a: Any, b: Any, *, on_singular: str = "error") -> Array:
     """Solve `a @ x = b`; `b` is a vector if it has one axis, else a batch of matrices."""
     a, b = inexact(a, b)
     _require_matrices(a, "solve")
@@ -61,7 +62,7 @@ def solve_triangular(
     check_finite: bool = True,
     *,
     on_singular: str = "error",
-) -> Any:
+) -> Array:
     """Solve with a triangle of `a`, as SciPy's function does.
 
     It is transposed for `trans` 1 or "T", and conjugated, too, for 2 or "C".
@@ -85,14 +86,14 @@ def solve_triangular(
 
 
 @function
-def inv(a: Any, *, on_singular: str = "error") -> Any:
+def inv(a: Any, *, on_singular: str = "error") -> Array:
     """Invert square matrices."""
     (a,) = inexact(a)
     return emit(ops.inv, a, on_singular=on_singular)
 
 
 @function
-def det(a: Any) -> Any:
+def det(a: Any) -> Array:
     """Determinants; 0 for singular matrices."""
     (a,) = inexact(a)
     return emit(ops.det, a)
@@ -108,7 +109,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
 @function
 def cholesky(
     a: Any, *, upper: bool = False, symmetrize_input: bool = True, on_singular: str = "error"
-) -> Any:
+) -> Array:
     """Factor as `l @ l.T`, or `u.T @ u` if `upper`; by default of the mean of `a` and `a.T`.
 
     The transposes of complex matrices are conjugate.
@@ -135,7 +136,7 @@ def lu_with_order(a: Any) -> tuple[Any, Any, Any]:
 
 
 @function
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: Any, n: int) -> Array:
     """Multiply a matrix with itself `n` times by squaring; a negative `n` inverts it."""
     exponent = static_int(n, "the exponent")
     dtype = element_type(a).dtype

@@ -31,6 +31,7 @@ from rlx.numpy.indexing import (
     read_block,
 )
 from rlx.numpy.shaping import broadcast_to, ravel, reshape
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
 from rlx.tracing.loops import scan_rows
 from rlx.tracing.promotion import promote_types
@@ -57,7 +58,7 @@ def _in_scope(name: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
 
 @function
 @_in_scope("x.at[index].set")
-def index_set(x: Any, index: Any, values: Any) -> Any:
+def index_set(x: Any, index: Any, values: Any) -> Array:
     """`x` with `values` at `index`; of repeated indices the last one stays."""
     x = as_tracer(x)
     plan = plan_index(x, index)
@@ -74,7 +75,7 @@ def index_set(x: Any, index: Any, values: Any) -> Any:
 
 @function
 @_in_scope("x.at[index].add")
-def index_add(x: Any, index: Any, values: Any) -> Any:
+def index_add(x: Any, index: Any, values: Any) -> Array:
     """`x` with `values` added at `index`; repeated indices add up."""
     x = as_tracer(x)
     plan = plan_index(x, index)
@@ -91,7 +92,7 @@ def index_add(x: Any, index: Any, values: Any) -> Any:
 
 @function
 @_in_scope("x.at[index]")
-def index_change(x: Any, index: Any, values: Any, change: Change) -> Any:
+def index_change(x: Any, index: Any, values: Any, change: Change) -> Array:
     """`x` with `change(element, value)` at `index`; one after the other where an index repeats."""
     x = as_tracer(x)
     plan = plan_index(x, index)

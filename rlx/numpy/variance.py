@@ -14,6 +14,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.creation import dtype_of, ones_like
 from rlx.numpy.reductions import mean, of_integers, present, sum
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import convert, emit, function, inexact
 from rlx.tracing.trace import element_type
 
@@ -29,7 +30,7 @@ def var(
     *,
     where: Any = None,
     correction: float | None = None,
-) -> Any:
+) -> Array:
     """Variance about the mean; divided by the count less `ddof`, also called `correction`."""
     if ddof and correction is not None:
         raise InputError(
@@ -81,7 +82,7 @@ def std(
     *,
     where: Any = None,
     correction: float | None = None,
-) -> Any:
+) -> Array:
     """Standard deviation: the root of `var`."""
     how: dict[str, Any] = {"ddof": ddof, "correction": correction, "keepdims": keepdims}
     return elementwise.sqrt(var(a, axis, dtype, where=where, **how))
@@ -97,7 +98,7 @@ def nanvar(
     keepdims: bool = False,
     *,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Variance of what is no NaN; NaN where no more than `ddof` elements are left."""
     chosen = present(a, where)
     found = var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=chosen)
@@ -116,7 +117,7 @@ def nanstd(
     keepdims: bool = False,
     *,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Standard deviation of what is no NaN."""
     found = nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where)
     return elementwise.sqrt(found)

@@ -32,8 +32,8 @@ from rlx.random.uniforms import (
     uniform,
     unit_interval,
 )
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
-from rlx.tracing.tracer import Tracer
 
 
 @function
@@ -54,13 +54,13 @@ def _complex_normal(key: Any, shape: Shape, dtype: DType) -> Any:
     return e.divide(emit(ops.complex, *parts), root)
 
 
-def standard_normal(key: Any, shape: Shape, dtype: DType) -> Tracer:
+def standard_normal(key: Any, shape: Shape, dtype: DType) -> Array:
     """Return normals by the inverse of their distribution, as JAX does."""
     one = np.ones((), dtype.numpy)
     low = np.nextafter(-one, 0 * one)
     drawn = uniform(key, shape, dtype, low, one)
     root = np.asarray(np.sqrt(2), dtype.numpy)
-    normals: Tracer = e.multiply(root, emit(ops.erf_inv, drawn))
+    normals: Array = e.multiply(root, emit(ops.erf_inv, drawn))
     return normals
 
 
@@ -70,8 +70,8 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return standard_exponential(key, shape_from(shape), float_dtype(dtype, "exponential"))
 
 
-def standard_exponential(key: Any, shape: Shape, dtype: DType) -> Tracer:
-    drawn: Tracer = e.negative(e.log1p(e.negative(unit_interval(key, shape, dtype))))
+def standard_exponential(key: Any, shape: Shape, dtype: DType) -> Array:
+    drawn: Array = e.negative(e.log1p(e.negative(unit_interval(key, shape, dtype))))
     return drawn
 
 
@@ -252,7 +252,7 @@ def multivariate_normal(
     return e.add(center, squeeze(turned, -1))
 
 
-def parameters(name: str, dtype: DType, shape: Any, *given: Any) -> tuple[list[Tracer], Shape]:
+def parameters(name: str, dtype: DType, shape: Any, *given: Any) -> tuple[list[Array], Shape]:
     """Return parameters in the dtype of the draw, and the draw's shape."""
     converted = [convert(each, dtype) for each in given]
     extents = shape_or(shape, *converted)

@@ -20,9 +20,9 @@ from rlx.ir.types import TensorType
 from rlx.numpy.axes import shape_from
 from rlx.numpy.elementwise import bitwise_xor, right_shift
 from rlx.numpy.shaping import concatenate, reshape, stack
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
 from rlx.tracing.trace import TracedArray
-from rlx.tracing.tracer import Tracer
 from rlx.tracing.widths import are_narrow
 
 WORD = (1 << 32) - 1
@@ -148,14 +148,14 @@ def is_philox(key: Any) -> bool:
     return len(words_of(key)) == 4
 
 
-def random_words(key: Any, shape: Shape, word: str) -> Tracer:
+def random_words(key: Any, shape: Shape, word: str) -> Array:
     """Return one u32 for each element of `shape`: the cipher of its position, 64 bits wide."""
     words = words_of(key)
     if len(words) == 4:
         return _random_words_of_philox(words, shape, word)
     lower, above = positions(product(shape))
     flat = emit(ops.threefry2x32, *words, above, lower, word=word)
-    found: Tracer = reshape(flat, tuple(shape))
+    found: Array = reshape(flat, tuple(shape))
     return found
 
 
@@ -172,15 +172,15 @@ _SPLIT, _FOLD = 1 << 31, 1 << 30
 """Of the last word of Philox's counter: keys come from another place than bits."""
 
 
-def _random_words_of_philox(words: list[Any], shape: Shape, word: str) -> Tracer:
+def _random_words_of_philox(words: list[Any], shape: Shape, word: str) -> Array:
     """Return the words of consecutive blocks; of pairs, the first or second of a block each."""
     count = product(shape)
     if word != "both":
         place = {"first": 0, "second": 1}[word]
-        pairs: Tracer = reshape(_philox_words(words, *positions(count), 0)[place], tuple(shape))
+        pairs: Array = reshape(_philox_words(words, *positions(count), 0)[place], tuple(shape))
         return pairs
     blocks = stack(_philox_words(words, *positions(-(-count // 4)), 0), axis=-1)
-    flat: Tracer = reshape(reshape(blocks, (-1,))[:count], tuple(shape))
+    flat: Array = reshape(reshape(blocks, (-1,))[:count], tuple(shape))
     return flat
 
 

@@ -21,8 +21,8 @@ from rlx.numpy.axes import shape_from
 from rlx.public_names import names_of as _names_of
 from rlx.random.keys import WORD, random_words
 from rlx.random.keys import key as key_of
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import convert, emit, function
-from rlx.tracing.tracer import Tracer
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _TINY = np.float32(2.0**-126)
@@ -127,7 +127,7 @@ def _key_words(seed: Any) -> tuple[Any, Any]:
 
 
 def _unit(state: int, shape: Shape) -> Any:
-    words: Tracer = random_words(key_of(state, impl="philox4x32"), shape, "both")
+    words: Array = random_words(key_of(state, impl="philox4x32"), shape, "both")
     return e.multiply(convert(e.right_shift(words, 8), DType.F32), np.float32(2.0**-24))
 
 

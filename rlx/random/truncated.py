@@ -11,8 +11,8 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise as e
 from rlx.random.uniforms import digits_of, float_dtype, shape_or, unit_interval
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import convert, emit, function
-from rlx.tracing.tracer import Tracer
 
 _TAIL = 1.0
 """Intervals beyond it are drawn by the ratio of tails."""
@@ -94,7 +94,7 @@ def _mills(x: Any) -> Any:
     return e.where(is_far, e.divide(1.0, fraction), e.multiply(near, math.sqrt(math.pi / 2)))
 
 
-def _finite(x: Tracer, towards: float) -> Tracer:
+def _finite(x: Array, towards: float) -> Array:
     """Return the float next to `x` on the way to an infinity."""
     dtype = x.value.dtype
     bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.size]
@@ -105,5 +105,5 @@ def _finite(x: Tracer, towards: float) -> Tracer:
     moved = emit(ops.bitcast, e.add(word, step), to=dtype)
     least = np.nextafter(zero, np.asarray(towards, dtype.numpy))
     moved = e.where(e.equal(x, zero), least, moved)
-    finite: Tracer = e.where(e.isinf(x), x, moved)
+    finite: Array = e.where(e.isinf(x), x, moved)
     return finite

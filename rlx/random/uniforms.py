@@ -16,10 +16,10 @@ from rlx.numpy import elementwise as e
 from rlx.numpy.axes import shape_from
 from rlx.numpy.creation import dtype_of
 from rlx.random.keys import random_words, split
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.tracing.trace import element_type
 from rlx.tracing.trace import shape_of as traced_shape
-from rlx.tracing.tracer import Tracer
 from rlx.tracing.widths import PROCESS, canonical
 
 
@@ -52,14 +52,14 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return random_bits(key, shape_from(shape), target.size * 8)
 
 
-def random_bits(key: Any, shape: Shape, width: int) -> Tracer:
+def random_bits(key: Any, shape: Shape, width: int) -> Array:
     """Return unsigned integers of `width` random bits."""
     if width < 64:
         return convert(random_words(key, shape, "both"), _BITS[width])
     first, second = (
         convert(random_words(key, shape, word), DType.U64) for word in ("first", "second")
     )
-    words: Tracer = e.bitwise_or(e.left_shift(first, 32), second)
+    words: Array = e.bitwise_or(e.left_shift(first, 32), second)
     return words
 
 
@@ -82,7 +82,7 @@ def _is_number(x: Any, value: int) -> bool:
     return isinstance(x, (int, float)) and x == value
 
 
-def unit_interval(key: Any, shape: Shape, dtype: DType) -> Tracer:
+def unit_interval(key: Any, shape: Shape, dtype: DType) -> Array:
     """Return floats in [0, 1): random digits after the point of 1, less 1."""
     width, digits = dtype.size * 8, digits_of(dtype)
     drawn = 8 if digits < 8 else width
@@ -90,7 +90,7 @@ def unit_interval(key: Any, shape: Shape, dtype: DType) -> Tracer:
     one = np.ones((), dtype.numpy)
     fraction = e.right_shift(words, drawn - digits)
     one_and_more = e.bitwise_or(fraction, as_tracer(one.view(_BITS[width].numpy)))
-    floats: Tracer = e.subtract(emit(ops.bitcast, one_and_more, to=dtype), as_tracer(one))
+    floats: Array = e.subtract(emit(ops.bitcast, one_and_more, to=dtype), as_tracer(one))
     return floats
 
 
@@ -134,7 +134,7 @@ def _randint(
 
 def _drawn(
     draw: Callable[..., Any], key: Any, shape: Shape, minval: Any, maxval: Any, dtype: DType
-) -> Tracer:
+) -> Array:
     width = dtype.size * 8
     unsigned = _BITS[width]
     low, high = _clipped(minval, dtype), _clipped(maxval, dtype)
@@ -148,7 +148,7 @@ def _drawn(
     # One more than the largest integer wraps to 0: all words are in the range.
     span = e.where(e.logical_and(beyond, e.logical_not(empty)), e.add(span, one), span)
     offset = e.where(e.equal(span, 0), upper, draw(upper, lower, e.maximum(span, one)))
-    drawn: Tracer = e.add(low, convert(offset, dtype))
+    drawn: Array = e.add(low, convert(offset, dtype))
     return drawn
 
 
@@ -182,7 +182,7 @@ def _remainder(upper: Any, lower: Any, span: Any) -> Any:
     return e.remainder(e.add(offset, e.remainder(lower, span)), span)
 
 
-def _clipped(bound: Any, dtype: DType) -> Tracer:
+def _clipped(bound: Any, dtype: DType) -> Array:
     """Return an integer as one of `dtype`, the nearest it has."""
     limits = np.iinfo(dtype.numpy)
     if isinstance(bound, int):
@@ -203,7 +203,7 @@ def _exceeds(bound: Any, dtype: DType) -> Any:
     return as_tracer(np.asarray(False)) if own <= most else e.greater(x, most)
 
 
-def _whole(x: Any) -> Tracer:
+def _whole(x: Any) -> Array:
     traced = as_tracer(x)
     return traced if traced.value.dtype.is_int else convert(traced, DType.I64)
 

@@ -10,7 +10,7 @@ Compiled graphs (`rlx.compile`, `Session`) speak NumPy: their results are plain 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -33,6 +33,75 @@ class Array(ndarray[Any, Any]):
     if TYPE_CHECKING:  # methods that rlx.numpy attaches
 
         def __getattr__(self, name: str) -> Any: ...
+
+        T: Array
+        mT: Array  # noqa: N815  NumPy's name
+        real: Array
+        imag: Array
+        __add__: Callable[..., Array]
+        __radd__: Callable[..., Array]
+        __sub__: Callable[..., Array]
+        __rsub__: Callable[..., Array]
+        __mul__: Callable[..., Array]
+        __rmul__: Callable[..., Array]
+        __truediv__: Callable[..., Array]
+        __rtruediv__: Callable[..., Array]
+        __floordiv__: Callable[..., Array]
+        __rfloordiv__: Callable[..., Array]
+        __mod__: Callable[..., Array]
+        __rmod__: Callable[..., Array]
+        __pow__: Callable[..., Array]
+        __rpow__: Callable[..., Array]
+        __matmul__: Callable[..., Array]
+        __rmatmul__: Callable[..., Array]
+        __and__: Callable[..., Array]
+        __or__: Callable[..., Array]
+        __xor__: Callable[..., Array]
+        __lshift__: Callable[..., Array]
+        __rshift__: Callable[..., Array]
+        __lt__: Callable[..., Array]
+        __le__: Callable[..., Array]
+        __gt__: Callable[..., Array]
+        __ge__: Callable[..., Array]
+        __getitem__: Callable[..., Array]
+
+        def __neg__(self) -> Array: ...
+        def __pos__(self) -> Array: ...
+        def __abs__(self) -> Array: ...
+        def __invert__(self) -> Array: ...
+
+        sort: Callable[..., Array]
+        argsort: Callable[..., Array]
+        repeat: Callable[..., Array]
+        astype: Callable[..., Array]
+        sum: Callable[..., Array]
+        mean: Callable[..., Array]
+        max: Callable[..., Array]
+        min: Callable[..., Array]
+        prod: Callable[..., Array]
+        std: Callable[..., Array]
+        var: Callable[..., Array]
+        reshape: Callable[..., Array]
+        transpose: Callable[..., Array]
+        swapaxes: Callable[..., Array]
+        squeeze: Callable[..., Array]
+        ravel: Callable[..., Array]
+        flatten: Callable[..., Array]
+        cumsum: Callable[..., Array]
+        cumprod: Callable[..., Array]
+        clip: Callable[..., Array]
+        round: Callable[..., Array]
+        dot: Callable[..., Array]
+        take: Callable[..., Array]
+        diagonal: Callable[..., Array]
+        trace: Callable[..., Array]
+        conj: Callable[..., Array]
+        conjugate: Callable[..., Array]
+        argmax: Callable[..., Array]
+        argmin: Callable[..., Array]
+        all: Callable[..., Array]
+        any: Callable[..., Array]
+        to_device: Callable[..., Array]
 
     def block_until_ready(self) -> Self:
         """Return the array: calls have finished when they return."""

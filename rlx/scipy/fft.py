@@ -19,6 +19,7 @@ from rlx.ir import ops
 from rlx.numpy.axes import static_shape
 from rlx.numpy.fft import opposite
 from rlx.public_names import names_of as _names_of
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, function, inexact
 from rlx.tracing.only import only
 
@@ -36,7 +37,7 @@ def dct(
     overwrite_x: bool = False,
     workers: Any = None,
     orthogonalize: Any = None,
-) -> Any:
+) -> Array:
     """The cosine transform along one axis, cut or filled with zeros to `n` elements."""
     return _along(_forward, x, type, n, axis, norm)
 
@@ -52,7 +53,7 @@ def idct(
     overwrite_x: bool = False,
     workers: Any = None,
     orthogonalize: Any = None,
-) -> Any:
+) -> Array:
     """The inverse of `dct`."""
     return _along(_backward, x, type, n, axis, norm)
 
@@ -66,7 +67,7 @@ def dctn(
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
-) -> Any:
+) -> Array:
     """`dct` along several axes, by default all."""
     return _along_several(_forward, x, type, s, axes, norm)
 
@@ -82,7 +83,7 @@ def idctn(
     overwrite_x: bool = False,
     workers: Any = None,
     orthogonalize: Any = None,
-) -> Any:
+) -> Array:
     """The inverse of `dctn`."""
     return _along_several(_backward, x, type, s, axes, norm)
 
@@ -95,7 +96,7 @@ def hfft(
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: int | None = None,
-) -> Any:
+) -> Array:
     """The real spectrum of a signal of which half is given."""
     return rnp.fft.hfft(x, n, axis, norm)
 
@@ -108,7 +109,7 @@ def ihfft(
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: int | None = None,
-) -> Any:
+) -> Array:
     """The inverse of `hfft`."""
     return rnp.fft.ihfft(x, n, axis, norm)
 
@@ -121,7 +122,7 @@ def hfftn(
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
-) -> Any:
+) -> Array:
     """The real spectrum along several axes of a signal, the half of the last axis that is given."""
     return rnp.fft.irfftn(rnp.conj(x), s, axes, opposite(norm))
 
@@ -134,7 +135,7 @@ def ihfftn(
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
-) -> Any:
+) -> Array:
     """The inverse of `hfftn`: half of the last axis."""
     return rnp.conj(rnp.fft.rfftn(x, s, axes, opposite(norm)))
 
@@ -147,7 +148,7 @@ def hfft2(
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
-) -> Any:
+) -> Array:
     """`hfftn` along two axes."""
     return hfftn(x, s, axes, norm)
 
@@ -160,7 +161,7 @@ def ihfft2(
     norm: str | None = None,
     overwrite_x: bool = False,
     workers: Any = None,
-) -> Any:
+) -> Array:
     """`ihfftn` along two axes."""
     return ihfftn(x, s, axes, norm)
 

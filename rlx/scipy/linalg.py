@@ -18,6 +18,7 @@ from rlx.numpy.linalg import lu_solve as lu_solve
 from rlx.numpy.linalg import solve_triangular as solve_triangular
 from rlx.numpy.linalg import toeplitz as toeplitz
 from rlx.public_names import names_of as _names_of
+from rlx.runtime.arrays import Array
 from rlx.scipy.matrix_functions import funm as funm
 from rlx.scipy.matrix_functions import hessenberg as hessenberg
 from rlx.scipy.matrix_functions import rsf2csf as rsf2csf
@@ -45,7 +46,7 @@ from rlx.tracing.only import only
 
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+) -> Array:
     """The Cholesky factor, by default the upper one."""
     return linalg.cholesky(a, upper=not lower)
 
@@ -61,7 +62,7 @@ def solve(
     assume_a: str = "gen",
     transposed: bool = False,
     debug: bool = False,
-) -> Any:
+) -> Array:
     """Solve a system; of a positive definite matrix (assume_a="pos") by its Cholesky factor."""
     if assume_a not in ("gen", "sym", "her", "pos"):
         raise ShapeError(f"assume_a is {assume_a!r}", remedy="use gen, sym, her or pos")
@@ -70,12 +71,12 @@ def solve(
     return linalg.solve(a, b)
 
 
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The inverse of a matrix."""
     return linalg.inv(a)
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The determinant of a matrix."""
     return linalg.det(a)
 
@@ -171,7 +172,7 @@ def expm_frechet(
 
 
 @function
-def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+def solve_sylvester(a: Any, b: Any, q: Any) -> Array:
     """Solve `a X + X b = q` by the linear system of all elements of X: for small matrices."""
     a, b, q = inexact(a, b, q)
     rows, columns = q.shape

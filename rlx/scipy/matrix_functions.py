@@ -11,6 +11,7 @@ from rlx.errors import InputError, ShapeError
 from rlx.numpy import linalg
 from rlx.numpy.eigenvalues import schur_form
 from rlx.numpy.systems import adjoint
+from rlx.runtime.arrays import Array
 from rlx.scipy import reflections
 from rlx.tracing.apply import function, inexact
 from rlx.tracing.only import only
@@ -123,7 +124,7 @@ def funm(A: Any, func: Any, disp: bool = True) -> Any:
 
 
 @function
-def sqrtm(A: Any, disp: bool = True, blocksize: int = 1) -> Any:
+def sqrtm(A: Any, disp: bool = True, blocksize: int = 1) -> Array:
     """The principal square root of a matrix, complex as in JAX; use vmap for several.
 
     Where there is none, as of `[[0, 1], [0, 0]]`, columns are NaN. Derivatives solve

@@ -11,6 +11,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import ShapeError, UnsupportedError
 from rlx.public_names import names_of as _names_of
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, inexact
 
 _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
@@ -18,7 +19,7 @@ _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 
 def map_coordinates(
     input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant", cval: Any = 0.0
-) -> Any:
+) -> Array:
     """Read `input` at coordinates, one array per axis: the nearest (0), or linearly between (1)."""
     if mode not in _MODES:
         raise ShapeError(f"mode is {mode!r}", remedy=f"use one of {', '.join(_MODES)}")

@@ -16,12 +16,13 @@ from rlx.errors import DTypeError, ShapeError
 from rlx.numpy import linalg
 from rlx.numpy.axes import static_shape
 from rlx.numpy.systems import adjoint
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import fori_loop
 
 
 @function
-def householder_product(a: Any, taus: Any) -> Any:
+def householder_product(a: Any, taus: Any) -> Array:
     """The product of the reflections in the columns of `a`: as many first columns as `a` has."""
     a, taus = _wide_enough(a, taus)
     rows, columns = static_shape(a)[-2:]
@@ -36,7 +37,7 @@ def householder_product(a: Any, taus: Any) -> Any:
 
 
 @function
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
     """`q @ c` or, not `left`, `c @ q`, of the product `q` of the reflections in `a`.
 
     With `transpose`, `q` is replaced by its (conjugate) transpose.
@@ -175,7 +176,7 @@ def _reflection(x: Any, place: Any) -> tuple[Any, Any, Any]:
 
 
 @function
-def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
+def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
     """Three diagonals that a symmetric (Hermitian) matrix is turned into by reflections.
 
     Returns the matrix with them and the reflections in one triangle, the only one that is read, the
@@ -193,8 +194,8 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     beside = rnp.real(rnp.diagonal(turned, -1, -2, -1))
     if lower:
         return kept, main, beside, taus
-    flipped = (rnp.flip(x, -1) for x in (main, beside, taus))
-    return rnp.flip(kept, (-2, -1)), *flipped
+    main, beside, taus = (rnp.flip(x, -1) for x in (main, beside, taus))
+    return rnp.flip(kept, (-2, -1)), main, beside, taus
 
 
 def _wide_enough(*arrays: Any) -> list[Any]:

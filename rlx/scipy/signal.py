@@ -11,6 +11,7 @@ from rlx.ir.shape import broadcast_shapes
 from rlx.numpy import fft
 from rlx.numpy.axes import axes_of, static_shape
 from rlx.public_names import names_of as _names_of
+from rlx.runtime.arrays import Array
 from rlx.scipy.spectral import csd as csd
 from rlx.scipy.spectral import detrend as detrend
 from rlx.scipy.spectral import istft as istft
@@ -22,7 +23,7 @@ from rlx.tracing.apply import function, inexact
 @function
 def convolve(
     in1: Any, in2: Any, mode: str = "full", method: str = "auto", *, precision: Any = None
-) -> Any:
+) -> Array:
     """The convolution of arrays of one rank; mode full, same or valid."""
     a, b = inexact(in1, in2)
     if a.ndim != b.ndim:
@@ -51,7 +52,7 @@ def _direct(a: Any, b: Any) -> Any:
 
 
 @function
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Array:
     """The convolution by way of the spectra, along all or some axes; others broadcast."""
     a, b = inexact(in1, in2)
     if a.ndim != b.ndim:
@@ -97,7 +98,7 @@ def _covers(a: Any, b: Any) -> bool:
 @function
 def correlate(
     in1: Any, in2: Any, mode: str = "full", method: str = "auto", *, precision: Any = None
-) -> Any:
+) -> Array:
     """`convolve` with the conjugate of the reversed second array."""
     return convolve(in1, rnp.conj(rnp.flip(in2)), mode, method)
 
@@ -110,7 +111,7 @@ def convolve2d(
     fillvalue: float = 0,
     *,
     precision: Any = None,
-) -> Any:
+) -> Array:
     """`convolve` of matrices, with zeros around."""
     _require_zeros(boundary, fillvalue)
     return convolve(in1, in2, mode)
@@ -124,7 +125,7 @@ def correlate2d(
     fillvalue: float = 0,
     *,
     precision: Any = None,
-) -> Any:
+) -> Array:
     """`correlate` of matrices, with zeros around; "same" is centered as SciPy centers it."""
     _require_zeros(boundary, fillvalue)
     if mode != "same":

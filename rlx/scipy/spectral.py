@@ -13,6 +13,7 @@ from rlx.errors import InputError, ShapeError
 from rlx.ir.shape import normalize_axis
 from rlx.numpy import fft
 from rlx.numpy.axes import lists, static_shape
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, inexact
 
 
@@ -20,7 +21,7 @@ from rlx.tracing.apply import function, inexact
 @function
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: Any = None
-) -> Any:
+) -> Array:
     """`data` less its mean ("constant"), or less the lines that fit it best ("linear").
 
     A line runs from each of the places `bp` to the next. `overwrite_data` decides nothing.
@@ -63,7 +64,7 @@ def stft(
     padded: bool = True,
     axis: int = -1,
     scaling: str = "spectrum",
-) -> Any:
+) -> tuple[Array, Array, Array]:
     """Frequencies, times, and the spectra of windowed segments of signals, times last.
 
     The spectra of complex signals have negative frequencies, too.
@@ -96,7 +97,7 @@ def csd(
     scaling: str = "density",
     axis: int = -1,
     average: str = "mean",
-) -> Any:
+) -> tuple[Array, Array]:
     """Frequencies and the cross density of two signals, the mean over overlapping segments.
 
     Signals of unequal length are padded with zeros; `average` may be "median".
@@ -127,7 +128,7 @@ def welch(
     scaling: str = "density",
     axis: int = -1,
     average: str = "mean",
-) -> Any:
+) -> tuple[Array, Array]:
     """Frequencies and the power density of signals, the mean over overlapping segments."""
     frequencies, found = csd(
         x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
@@ -149,7 +150,7 @@ def istft(
     time_axis: int = -1,
     freq_axis: int = -2,
     scaling: str = "spectrum",
-) -> Any:
+) -> tuple[Array, Array]:
     """Times, and the signals whose `stft` is nearest to the given one.
 
     Places that no window covers are 0.

@@ -11,12 +11,13 @@ import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.numpy import linalg
 from rlx.numpy.axes import count_from
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, inexact
 from rlx.tracing.only import only
 
 
 @function
-def circulant(c: Any) -> Any:
+def circulant(c: Any) -> Array:
     """The matrix whose columns are `c`, each turned one further."""
     c = rnp.ravel(c)
     n = c.shape[0]
@@ -24,7 +25,7 @@ def circulant(c: Any) -> Any:
 
 
 @function
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: Any, r: Any = None) -> Array:
     """The matrix with first column `c` and last row `r`, constant across each antidiagonal."""
     c = rnp.ravel(c)
     r = rnp.zeros_like(c) if r is None else rnp.ravel(r)
@@ -33,7 +34,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 
 
 @function
-def companion(a: Any) -> Any:
+def companion(a: Any) -> Array:
     """The matrix whose eigenvalues are the zeros of the polynomial `a`."""
     (a,) = inexact(a)
     n = a.shape[0] - 1
@@ -41,14 +42,14 @@ def companion(a: Any) -> Any:
 
 
 @function
-def leslie(f: Any, s: Any) -> Any:
+def leslie(f: Any, s: Any) -> Array:
     """The matrix of a population: births `f` above, survival `s` below the diagonal."""
     f, s = rnp.asarray(f), rnp.asarray(s)
     return rnp.concatenate([f[None], rnp.diag(s, -1)[1:]])
 
 
 @function
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     """The matrix of the convolution with `a`, of vectors of `n` elements."""
     a = rnp.asarray(a)
     count = a.shape[0]
@@ -63,14 +64,14 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
 
 @function
-def fiedler(a: Any) -> Any:
+def fiedler(a: Any) -> Array:
     """The distances of each two elements."""
     a = rnp.asarray(a)
     return rnp.abs(a[:, None] - a)
 
 
 @function
-def fiedler_companion(a: Any) -> Any:
+def fiedler_companion(a: Any) -> Array:
     """A matrix of five diagonals whose eigenvalues are the zeros of the polynomial `a`."""
     (a,) = inexact(a)
     if a.ndim != 1:
@@ -88,7 +89,7 @@ def fiedler_companion(a: Any) -> Any:
     return start.at[rows, columns].set(-a[1:] / a[0]) if n else start
 
 
-def dft(n: int, scale: str | None = None) -> Any:
+def dft(n: int, scale: str | None = None) -> Array:
     """The matrix of the Fourier transform of `n` elements."""
     divisors = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}
     if scale not in divisors:
@@ -97,7 +98,7 @@ def dft(n: int, scale: str | None = None) -> Any:
     return rnp.asarray(np.exp(-2j * np.pi * turns / n) / divisors[scale])
 
 
-def hadamard(n: int, dtype: Any = int) -> Any:
+def hadamard(n: int, dtype: Any = int) -> Array:
     """Hadamard's matrix by Sylvester's construction; `n` is a power of two."""
     if n < 1 or n & (n - 1):
         raise InputError(f"n is {n}", remedy="use a power of two")
@@ -107,7 +108,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
     return rnp.asarray(found)
 
 
-def helmert(n: int, full: bool = False) -> Any:
+def helmert(n: int, full: bool = False) -> Array:
     """Helmert's matrix, without its first row unless `full`."""
     if count_from(n, "n") == 0:
         raise InputError("helmert: n is 0", remedy="give the number of rows, at least 1")
@@ -118,7 +119,7 @@ def helmert(n: int, full: bool = False) -> Any:
     return rnp.asarray(found if full else found[1:])
 
 
-def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
+def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Array:
     """Pascal's triangle as a matrix: symmetric, lower or upper."""
     lower = np.array([[float(math.comb(i, j)) for j in range(n)] for i in range(n)])
     kinds = {"symmetric": lower @ lower.T, "lower": lower, "upper": lower.T}
@@ -127,7 +128,7 @@ def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
     return rnp.asarray(kinds[kind])
 
 
-def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
+def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Array:
     """The inverse of Pascal's matrix."""
     signs = (-1.0) ** np.add.outer(np.arange(n), np.arange(n))
     lower = np.asarray(pascal(n, "lower")) * signs
@@ -135,7 +136,7 @@ def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
     return rnp.asarray(kinds[kind])
 
 
-def invhilbert(n: int, exact: bool = False) -> Any:
+def invhilbert(n: int, exact: bool = False) -> Array:
     """The inverse of Hilbert's matrix."""
     comb = math.comb
     rows = [
@@ -157,7 +158,7 @@ def eigh_tridiagonal(
     check_finite: bool = True,
     tol: Any = 0.0,
     lapack_driver: str = "auto",
-) -> Any:
+) -> tuple[Array, Array]:
     """Eigenvalues, and vectors unless `eigvals_only`, of a symmetric tridiagonal matrix."""
     found = linalg.eigh(rnp.diag(d) + rnp.diag(e, -1) + rnp.diag(e, 1))
     return found.eigenvalues if eigvals_only else (found.eigenvalues, found.eigenvectors)

@@ -218,7 +218,7 @@ def _common_dtype(node: Node) -> torch.dtype:
 def _as(x: Any, dtype: DType) -> Any:
     """Return an array in `dtype`; a number as it is."""
     if isinstance(x, TracedArray):
-        return x if x.value.dtype is dtype else x.astype(dtype)  # type: ignore[attr-defined]
+        return x if x.value.dtype is dtype else x.astype(dtype)
     return rnp.asarray(x).astype(dtype) if isinstance(x, np.ndarray) else x
 
 

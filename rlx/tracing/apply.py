@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import CodeType
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -41,9 +41,10 @@ from rlx.tracing.trace import (
 from rlx.tracing.widths import PROCESS, are_narrow, canonical
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def function(body: Callable[P, Any]) -> Callable[P, Any]:
+def function(body: Callable[P, R]) -> Callable[P, R]:
     """Make `body`, written for traced arrays, run at once where no trace is open."""
     body = without_out(body)
 
@@ -273,14 +274,14 @@ def graph() -> Graph:
     return innermost().graph
 
 
-def as_tracer(x: Any) -> tracer.Tracer:
+def as_tracer(x: Any) -> Array:
     """Return anything that counts as an array as one of the innermost trace."""
     if isinstance(x, tracer.Tracer) and x.owner is innermost():
         return x
     return wrap(as_value(x), weak=element_type(x).weak)
 
 
-def emit(definition: OpDef, *operands: Any, weak: bool = False, **attributes: Any) -> tracer.Tracer:
+def emit(definition: OpDef, *operands: Any, weak: bool = False, **attributes: Any) -> Array:
     """Append an op with one result; operands are converted as they are, without promotion."""
     values = [as_value(operand) for operand in operands]
     result = graph().apply(definition, values, **attributes)
@@ -288,20 +289,20 @@ def emit(definition: OpDef, *operands: Any, weak: bool = False, **attributes: An
     return wrap(result, weak=weak)
 
 
-def emit_several(definition: OpDef, *operands: Any, **attributes: Any) -> list[tracer.Tracer]:
+def emit_several(definition: OpDef, *operands: Any, **attributes: Any) -> list[Array]:
     """Append an op with several results."""
     results = graph().apply(definition, [as_value(x) for x in operands], **attributes)
     assert not isinstance(results, Value)
     return [wrap(result) for result in results]
 
 
-def emit_promoted(definition: OpDef, *operands: Any, keeps_weak: bool = True) -> tracer.Tracer:
+def emit_promoted(definition: OpDef, *operands: Any, keeps_weak: bool = True) -> Array:
     """Append an op on operands brought to their common dtype."""
     type = promote_types(element_type(x) for x in operands)
     return emit_as(type, definition, *operands, weak=type.weak and keeps_weak)
 
 
-def emit_inexact(definition: OpDef, *operands: Any) -> tracer.Tracer:
+def emit_inexact(definition: OpDef, *operands: Any) -> Array:
     """Append an op on operands brought to their common floating dtype."""
     type = to_inexact(promote_types(element_type(x) for x in operands))
     return emit_as(type, definition, *operands, weak=type.weak)
@@ -309,7 +310,7 @@ def emit_inexact(definition: OpDef, *operands: Any) -> tracer.Tracer:
 
 def emit_as(
     type: ElementType, definition: OpDef, *operands: Any, weak: bool = False, **attributes: Any
-) -> tracer.Tracer:
+) -> Array:
     """Append an op on operands converted to `type`."""
     values = [as_value(operand, type.dtype) for operand in operands]
     result = graph().apply(definition, values, **attributes)
@@ -317,18 +318,18 @@ def emit_as(
     return wrap(result, weak=weak)
 
 
-def convert(x: Any, dtype: DType) -> tracer.Tracer:
+def convert(x: Any, dtype: DType) -> Array:
     """Return `x` converted to `dtype`, which is then no longer weak."""
     return wrap(as_value(x, dtype))
 
 
-def promoted(arrays: Sequence[Any]) -> list[tracer.Tracer]:
+def promoted(arrays: Sequence[Any]) -> list[Array]:
     """Return `arrays` in their common dtype."""
     type = promote_types(element_type(x) for x in arrays)
     return [wrap(as_value(x, type.dtype), weak=type.weak) for x in arrays]
 
 
-def inexact(*arrays: Any) -> list[tracer.Tracer]:
+def inexact(*arrays: Any) -> list[Array]:
     """Return `arrays` in their common floating dtype."""
     type = to_inexact(promote_types(element_type(x) for x in arrays))
     return [wrap(as_value(x, type.dtype), weak=type.weak) for x in arrays]

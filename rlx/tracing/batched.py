@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rlx.passes.vmap import vmap
+from rlx.runtime.arrays import Array
 from rlx.tracing.trace import source_names
 from rlx.tracing.traced_function import at_shape, specification, splice, trace
 from rlx.tracing.tracer import Tracer
 
 
-def of_each_row(function: Callable[[Tracer], Any], rows: Tracer) -> Any:
+def of_each_row(function: Callable[[Tracer], Any], rows: Array) -> Any:
     """Return what `function` makes of each `rows[i]`: one array, whose axis 0 counts the rows."""
     given = specification("row", rows)
     row = at_shape(given, given.type.shape[1:])

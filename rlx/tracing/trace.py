@@ -12,7 +12,7 @@ import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,13 @@ from rlx.tracing.errors import LeakedTracerError
 from rlx.tracing.promotion import ElementType
 from rlx.tracing.widths import PROCESS, canonical
 
+if TYPE_CHECKING:  # functions of arrays return traced ones while they are traced
+    from rlx.runtime.arrays import Array as _Interface
+else:
+    _Interface = object
 
-class TracedArray:
+
+class TracedArray(_Interface):
     """A value of the graph of a trace. `Tracer` adds what users do with it."""
 
     __slots__ = ("owner", "value", "weak")

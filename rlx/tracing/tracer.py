@@ -107,4 +107,4 @@ class Tracer(TracedArray):
         del dtype, copy
         self._refuse("a NumPy function", "use the function of that name in rlx.numpy")
 
-    __hash__ = None  # type: ignore[assignment]  # `==` gives an array, as in NumPy
+    __hash__ = None  # `==` gives an array, as in NumPy

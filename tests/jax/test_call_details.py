@@ -160,7 +160,7 @@ def test_words_that_no_update_has_are_refused() -> None:
 def test_several_arrays_are_sorted_in_their_container() -> None:
     operands = (np.array([2, 1]), np.array([5, 6]))
     for container in (tuple, list):
-        found = jax.lax.sort(container(operands))
+        found: Any = jax.lax.sort(container(operands))
         assert type(found) is container
         np.testing.assert_array_equal(found, [[1, 2], [6, 5]])
 

@@ -108,6 +108,15 @@ def test_parameters_have_their_names_order_and_defaults(name: str) -> None:
             assert any(p.kind is p.VAR_POSITIONAL for p in own.parameters.values())
 
 
+@pytest.mark.parametrize("module", ["rlx.numpy", "rlx.scipy.special", "rlx.numpy.linalg"])
+def test_most_results_have_a_type(module: str) -> None:
+    """That `Array` is what they return, `test_draws` checks."""
+    package = importlib.import_module(module)
+    functions = [f for f in map(package.__dict__.get, dir(package)) if inspect.isfunction(f)]
+    untyped = [f for f in functions if f.__annotations__.get("return") == "Any"]
+    assert len(untyped) < 0.1 * len(functions)
+
+
 def test_listed_differences_are_differences() -> None:
     for name, parameter in OTHER_DEFAULT:
         own, other = (inspect.signature(each).parameters for each in PAIRS[name])

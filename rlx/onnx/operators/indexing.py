@@ -60,7 +60,7 @@ def _tuple_index(indices: Any, batch_dims: int = 0) -> tuple[Any, ...]:
         np.arange(extent).reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1))
         for axis, extent in enumerate(shape[:batch_dims])
     ]
-    columns = [rnp.getitem(indices, (..., i)) for i in range(indices.shape[-1])]
+    columns: list[Any] = [rnp.getitem(indices, (..., i)) for i in range(indices.shape[-1])]
     if isinstance(indices, np.ndarray):
         columns = [indices[..., i] for i in range(indices.shape[-1])]
     return (*batch, *columns)

@@ -8,6 +8,7 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.ir import ops
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, function, inexact
 
 # exp(-x) I(x) on [0, 8] at x / 4 - 1 (of I1 over x), and times sqrt(x) beyond at 16 / x - 1.
@@ -82,24 +83,24 @@ def _scaled(x: Any, small: Sequence[float], large: Sequence[float], odd: bool) -
     return rnp.where(near, low * x, high * rnp.sign(x))
 
 
-def i0e(x: Any, /) -> Any:
+def i0e(x: Any, /) -> Array:
     """`exp(-abs(x)) * i0(x)`."""
     return _scaled(x, _I0_SMALL, _I0_LARGE, odd=False)
 
 
-def i1e(x: Any, /) -> Any:
+def i1e(x: Any, /) -> Array:
     """`exp(-abs(x)) * i1(x)`."""
     return _scaled(x, _I1_SMALL, _I1_LARGE, odd=True)
 
 
 @function
-def i0(x: Any, /) -> Any:
+def i0(x: Any, /) -> Array:
     """The modified Bessel function of order 0."""
     return _with_series(x, i0e, order=0)
 
 
 @function
-def i1(x: Any, /) -> Any:
+def i1(x: Any, /) -> Array:
     """The modified Bessel function of order 1."""
     return _with_series(x, i1e, order=1)
 

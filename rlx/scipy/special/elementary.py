@@ -21,6 +21,7 @@ from rlx.numpy.elementwise import sinc as sinc
 from rlx.numpy.polynomials import polyval
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function, inexact
 from rlx.tracing.kept_traces import kept
 from rlx.tracing.only import only
@@ -30,20 +31,20 @@ _ROOT_2 = math.sqrt(2.0)
 
 
 @function
-def erfc(x: Any, /) -> Any:
+def erfc(x: Any, /) -> Array:
     """`1 - erf(x)`, exact in the tail."""
     (x,) = inexact(x)
     return emit(ops.erfc, x)
 
 
 @function
-def logit(x: Any, /) -> Any:
+def logit(x: Any, /) -> Array:
     """`log(x / (1 - x))`."""
     return elementwise.subtract(elementwise.log(x), elementwise.log1p(elementwise.negative(x)))
 
 
 @function
-def xlogy(x: Any, y: Any, /) -> Any:
+def xlogy(x: Any, y: Any, /) -> Array:
     """`x * log(y)`, 0 for x = 0."""
     return _xlogy(*inexact(x, y))
 
@@ -62,7 +63,7 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @function
-def xlog1py(x: Any, y: Any, /) -> Any:
+def xlog1py(x: Any, y: Any, /) -> Array:
     """`x * log(1 + y)`, 0 for x = 0."""
     return _xlog1py(*inexact(x, y))
 
@@ -83,7 +84,7 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @function
-def entr(x: Any, /) -> Any:
+def entr(x: Any, /) -> Array:
     """`-x * log(x)`, 0 at 0 and -inf below."""
     (x,) = inexact(x)
     return _entr(x)
@@ -103,7 +104,7 @@ def _entr_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @function
-def rel_entr(x: Any, y: Any, /) -> Any:
+def rel_entr(x: Any, y: Any, /) -> Array:
     """`x * log(x / y)`, 0 at x = 0 where y is not negative, infinite elsewhere outside."""
     x, y = inexact(x, y)
     inside = elementwise.logical_and(elementwise.greater(x, 0), elementwise.greater(y, 0))
@@ -114,19 +115,19 @@ def rel_entr(x: Any, y: Any, /) -> Any:
 
 
 @function
-def kl_div(x: Any, y: Any, /) -> Any:
+def kl_div(x: Any, y: Any, /) -> Array:
     """`x * log(x / y) - x + y`."""
     return elementwise.add(elementwise.subtract(rel_entr(x, y), x), y)
 
 
 @function
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: Any, axis: Any = None) -> Array:
     """`exp(x) / sum(exp(x))` along axes, by default all."""
     return activations.softmax(x, axes_of(axis, as_tracer(x).ndim))
 
 
 @function
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: Any, axis: Any = None) -> Array:
     """The logarithm of `softmax`."""
     return activations.log_softmax(x, axes_of(axis, as_tracer(x).ndim))
 
@@ -135,7 +136,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
 
 
 @function
-def ndtr(x: Any, /) -> Any:
+def ndtr(x: Any, /) -> Array:
     """The normal distribution function, with small relative errors in the lower tail."""
     (x,) = inexact(x)
     z, rest = _over_root_2(elementwise.negative(x))
@@ -176,7 +177,7 @@ _LOST_OF_ROOT = {np.float64: -4.833646656726457e-17, np.float32: 1.21016171e-08}
 
 
 @function
-def log_ndtr(x: Any, /) -> Any:
+def log_ndtr(x: Any, /) -> Array:
     """The logarithm of `ndtr`, by the asymptotic series far below zero."""
     (x,) = inexact(x)
     begin = -20.0 if x.value.dtype is DType.F64 else -10.0
@@ -245,7 +246,7 @@ def past_integer(x: Any) -> Any:
 
 @function
 @kept
-def gammaln(x: Any, /) -> Any:
+def gammaln(x: Any, /) -> Array:
     """The logarithm of the absolute value of the gamma function."""
     (x,) = inexact(x)
     reflects = elementwise.less(x, 0.5)
@@ -272,7 +273,7 @@ def gammaln(x: Any, /) -> Any:
 
 
 @function
-def gammasgn(x: Any, /) -> Any:
+def gammasgn(x: Any, /) -> Array:
     """The sign of the gamma function; NaN at its poles, but that zeros have their own."""
     (x,) = inexact(x)
     odd = elementwise.not_equal(elementwise.remainder(elementwise.floor(x), 2), 0)
@@ -284,7 +285,7 @@ def gammasgn(x: Any, /) -> Any:
 
 
 @function
-def gamma(x: Any, /) -> Any:
+def gamma(x: Any, /) -> Array:
     """The gamma function; NaN at its poles, but that zeros have signed infinities."""
     (x,) = inexact(x)
     found = elementwise.multiply(gammasgn(x), elementwise.exp(gammaln(x)))
@@ -301,7 +302,7 @@ def _is_pole(x: Any) -> Any:
 
 @function
 @only(extend=("zero",))
-def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Array:
     """`gamma(n + 1)`; 0 for negative numbers."""
     (n,) = inexact(n)
     negative = elementwise.less(n, 0)
@@ -310,7 +311,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 
 @function
-def betaln(a: Any, b: Any, /) -> Any:
+def betaln(a: Any, b: Any, /) -> Array:
     """The logarithm of the beta function."""
     a, b = inexact(a, b)
     both = gammaln(elementwise.add(a, b))
@@ -318,7 +319,7 @@ def betaln(a: Any, b: Any, /) -> Any:
 
 
 @function
-def beta(a: Any, b: Any, /) -> Any:
+def beta(a: Any, b: Any, /) -> Array:
     """The beta function."""
     a, b = inexact(a, b)
     signs = [gammasgn(x) for x in (a, b, elementwise.add(a, b))]
@@ -329,7 +330,7 @@ def beta(a: Any, b: Any, /) -> Any:
 
 
 @function
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: Any, d: int) -> Array:
     """The logarithm of the gamma function of `d` dimensions."""
     (a,) = inexact(a)
     halves = elementwise.subtract(expand_dims(a, -1), np.arange(d) / 2)
@@ -338,7 +339,7 @@ def multigammaln(a: Any, d: int) -> Any:
 
 @function
 @kept
-def digamma(x: Any, /) -> Any:
+def digamma(x: Any, /) -> Array:
     """The derivative of `gammaln`: from ten up by its series, below by recurrence."""
     (x,) = inexact(x)
     reflects = elementwise.less(x, 0.5)

@@ -10,6 +10,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.numpy.polynomials import polyval
+from rlx.runtime.arrays import Array
 from rlx.scipy.special.elementary import erfc
 from rlx.tracing.apply import emit, function, inexact
 from rlx.transforms.control import fori_loop
@@ -47,7 +48,7 @@ def upper_half(x: Any, y: Any) -> Any:
 
 
 @function
-def wofz(z: Any, /) -> Any:
+def wofz(z: Any, /) -> Array:
     """Faddeeva's function `exp(-z^2) erfc(-i z)`, to 1e-13 of its magnitude."""
     (z,) = inexact(z)
     x, y = rnp.real(z), rnp.imag(z)
@@ -92,7 +93,7 @@ def _dawsn(x: Any) -> Any:
 
 
 @custom_jvp
-def dawsn(x: Any, /) -> Any:
+def dawsn(x: Any, /) -> Array:
     """`exp(-x^2)` times the integral of `exp(t^2)` from 0 to x."""
     return _dawsn(x)
 
@@ -125,7 +126,7 @@ def _erfcx(x: Any) -> Any:
 
 
 @custom_jvp
-def erfcx(x: Any, /) -> Any:
+def erfcx(x: Any, /) -> Array:
     """`exp(x^2) erfc(x)`, without underflow."""
     return _erfcx(x)
 

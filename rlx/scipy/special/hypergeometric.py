@@ -13,6 +13,7 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.numpy.polynomials import polyval
+from rlx.runtime.arrays import Array
 from rlx.scipy.special.elementary import gammaln, gammasgn
 from rlx.tracing.apply import function, inexact
 from rlx.tracing.kept_traces import kept
@@ -26,7 +27,7 @@ _PHI = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0)
 
 
 @function
-def hyp2f1(a: Any, b: Any, c: Any, z: Any, /) -> Any:
+def hyp2f1(a: Any, b: Any, c: Any, z: Any, /) -> Array:
     """The hypergeometric function 2F1 of real arguments (15.2.1, continued to all z below 1).
 
     Of 0 or a negative integer as `a` or `b` it is a polynomial, at any z, unless `c` is another one

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.runtime.arrays import Array
 from rlx.scipy.special.elementary import betaln, digamma, gammaln
 from rlx.tracing.apply import function, inexact
 from rlx.tracing.kept_traces import kept
@@ -113,13 +114,13 @@ def _both(a: Any, x: Any) -> Any:
 
 
 @function
-def gammainc(a: Any, x: Any, /) -> Any:
+def gammainc(a: Any, x: Any, /) -> Array:
     """The lower incomplete gamma function, over `gamma(a)`."""
     return _gammainc(*inexact(a, x))
 
 
 @function
-def gammaincc(a: Any, x: Any, /) -> Any:
+def gammaincc(a: Any, x: Any, /) -> Array:
     """The upper incomplete gamma function, over `gamma(a)`."""
     return _gammaincc(*inexact(a, x))
 
@@ -266,7 +267,7 @@ def _betainc(a: Any, b: Any, x: Any, least: int = 0) -> Any:
 
 
 @custom_jvp
-def betainc(a: Any, b: Any, x: Any, /) -> Any:
+def betainc(a: Any, b: Any, x: Any, /) -> Array:
     """The incomplete beta function, over `beta(a, b)`."""
     return _betainc(a, b, x)
 

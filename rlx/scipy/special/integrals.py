@@ -14,6 +14,7 @@ import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy.polynomials import polyval
+from rlx.runtime.arrays import Array
 from rlx.scipy.special.elementary import digamma, gammaln, ndtr
 from rlx.scipy.special.faddeeva import upper_half
 from rlx.scipy.special.series import exp1
@@ -52,7 +53,7 @@ def _expi(x: Any) -> Any:
 
 
 @custom_jvp
-def expi(x: Any, /) -> Any:
+def expi(x: Any, /) -> Array:
     """The exponential integral Ei, of either sign."""
     return _expi(x)
 
@@ -64,7 +65,7 @@ def _expi_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @function
-def expn(n: Any, x: Any, /) -> Any:
+def expn(n: Any, x: Any, /) -> Array:
     """The exponential integral of integer order `n`, of x that is not negative."""
     n, x = inexact(n, x)
     small = rnp.less(x, 1.5)
@@ -122,7 +123,7 @@ _SPENCE_SLOPE = [(-1) ** (k + 1) / (k + 1) for k in range(12)]
 
 
 @custom_jvp
-def spence(x: Any, /) -> Any:
+def spence(x: Any, /) -> Array:
     """The dilogarithm of 1 - x: the integral of `log(t) / (1 - t)` from 1 to x."""
     return _spence(x)
 
@@ -172,7 +173,7 @@ def _sici_far(x: Any) -> tuple[Any, Any]:
 
 
 @custom_jvp
-def sici(x: Any, /) -> Any:
+def sici(x: Any, /) -> tuple[Array, Array]:
     """The integrals of `sin(t) / t` and, from infinity, of `cos(t) / t`; the latter is even."""
     return _sici(x)
 
@@ -209,7 +210,7 @@ def _fresnel(x: Any) -> Any:
 
 
 @custom_jvp
-def fresnel(x: Any, /) -> Any:
+def fresnel(x: Any, /) -> tuple[Array, Array]:
     """The integrals of `sin(pi t^2 / 2)` and of `cos(pi t^2 / 2)` from 0."""
     return _fresnel(x)
 
@@ -225,7 +226,7 @@ def _fresnel_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @function
-def owens_t(h: Any, a: Any, /) -> Any:
+def owens_t(h: Any, a: Any, /) -> Array:
     """The chance of X > h and 0 < Y < a X, for independent normal X and Y."""
     return _owens_t(*inexact(h, a))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from rlx.numpy import elementwise
 from rlx.numpy.polynomials import polyval
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.custom_jvp import custom_jvp
 
@@ -44,7 +45,7 @@ _FAR = (
 
 
 @function
-def ndtri(p: Any, /) -> Any:
+def ndtri(p: Any, /) -> Array:
     """The inverse of `ndtr`: -inf at 0, inf at 1, NaN outside of [0, 1]."""
     (p,) = inexact(p)
     return _ndtri(p)
@@ -64,7 +65,7 @@ def _ndtri_jvp(primals: Any, tangents: Any) -> Any:
     return x, tangents[0] * (_ROOT_2 * _ROOT_PI) * slope
 
 
-def erfinv(x: Any, /) -> Any:
+def erfinv(x: Any, /) -> Array:
     """The inverse of the error function; infinite at -1 and 1, NaN outside."""
     return _erfinv(x)
 

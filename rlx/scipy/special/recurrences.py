@@ -10,6 +10,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir import ops
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, function, inexact
 from rlx.tracing.trace import TracedArray
 from rlx.transforms.control import fori_loop
@@ -40,7 +41,7 @@ def hyp1f1(a: Any, b: Any, x: Any, /) -> Any:
 
 
 @function
-def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
+def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     """The Bessel functions of orders 0 to `v` along a new first axis (Miller).
 
     The recurrence runs down from order `n_iter`, which is to be above |z| and `v` by 15 or more.
@@ -65,7 +66,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
 
 def sph_harm_y(
     n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
-) -> Any:
+) -> Array:
     """Spherical harmonics of degree `n` and order `m`, of polar `theta` and azimuth `phi`.
 
     `n_max` is the largest degree; it is needed where `n` is traced.

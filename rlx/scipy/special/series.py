@@ -9,6 +9,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.numpy.polynomials import polyval
+from rlx.runtime.arrays import Array
 from rlx.scipy.special.elementary import digamma, gamma, gammaln, gammasgn, past_integer
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.custom_jvp import custom_jvp
@@ -20,7 +21,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 
 
 @function
-def zeta(x: Any, q: Any = None, out: None = None) -> Any:
+def zeta(x: Any, q: Any = None, out: None = None) -> Array:
     """The zeta function of Hurwitz, for x above 1 and positive q (Euler and Maclaurin).
 
     Infinite where `q` is 0 or a negative integer; at other negative numbers it is NaN unless `x`
@@ -47,7 +48,7 @@ def zeta(x: Any, q: Any = None, out: None = None) -> Any:
 
 
 @function
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: Any, x: Any) -> Array:
     """The `n`th derivative of `digamma`; NaN below 0 unless `n` is an integer that is no array."""
     if isinstance(n, (int, np.integer)) and n > 0:
         return _reflected_polygamma(int(n), x)
@@ -78,7 +79,7 @@ def _reflected_polygamma(n: int, x: Any) -> Any:
 
 
 @function
-def bernoulli(n: int) -> Any:
+def bernoulli(n: int) -> Array:
     """The Bernoulli numbers B_0 to B_n."""
     from fractions import Fraction
 
@@ -90,7 +91,7 @@ def bernoulli(n: int) -> Any:
 
 
 @function
-def poch(z: Any, m: Any, /) -> Any:
+def poch(z: Any, m: Any, /) -> Array:
     """The rising factorial `gamma(z + m) / gamma(z)`."""
     z, m = inexact(z, m)
     sign = gammasgn(z + m) * gammasgn(z)
@@ -101,7 +102,7 @@ def poch(z: Any, m: Any, /) -> Any:
 
 
 @function
-def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Array:
     """The number of ways to choose `k` of `N`."""
     k = rnp.asarray(k)
     n: Any = rnp.add(N, rnp.subtract(k, 1)) if repetition else N
@@ -119,14 +120,14 @@ def _rounding(x: Any) -> Any:
 
 
 @function
-def boxcox(x: Any, lmbda: Any, /) -> Any:
+def boxcox(x: Any, lmbda: Any, /) -> Array:
     """`(x ** lmbda - 1) / lmbda`, the logarithm for lmbda = 0."""
     x, lmbda = inexact(x, lmbda)
     return boxcox1p(x - 1, lmbda)
 
 
 @function
-def boxcox1p(x: Any, lmbda: Any, /) -> Any:
+def boxcox1p(x: Any, lmbda: Any, /) -> Array:
     """`boxcox(1 + x, lmbda)`."""
     x, lmbda = inexact(x, lmbda)
     logarithm = rnp.log1p(x)
@@ -139,7 +140,7 @@ def boxcox1p(x: Any, lmbda: Any, /) -> Any:
 
 
 @function
-def loggamma(x: Any, /) -> Any:
+def loggamma(x: Any, /) -> Array:
     """The logarithm of the gamma function, NaN below zero."""
     (x,) = inexact(x)
     return gammaln(rnp.where(rnp.less(x, 0), rnp.nan, x))  # no slope of a pole times 0
@@ -166,7 +167,7 @@ def _exponential_integral(x: Any) -> Any:
 
 
 @function
-def exp1(x: Any, /) -> Any:
+def exp1(x: Any, /) -> Array:
     """The exponential integral E1 of positive x."""
     (x,) = inexact(x)
     return _exp1(x)

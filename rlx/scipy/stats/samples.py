@@ -9,6 +9,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir.shape import normalize_axis
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, inexact
 from rlx.tracing.only import only
 
@@ -22,7 +23,7 @@ def sem(
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """The standard error of the mean."""
     (a,) = inexact(a)
     count = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
@@ -33,7 +34,7 @@ def sem(
 @only(nan_policy=("propagate",))
 def rankdata(
     a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
-) -> Any:
+) -> Array:
     """Ranks from 1; equal ones share their average, min or max, or are dense or ordinal.
 
     NaN are the last, each of a rank of its own, as in JAX.
