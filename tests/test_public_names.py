@@ -75,3 +75,9 @@ def test_collectives_are_those_of_distributed_and_lax() -> None:
     for name in ("psum", "pmean", "all_gather", "ppermute", "axis_index"):
         assert getattr(rlx.distributed, name) is getattr(rlx.lax, name)
         assert not hasattr(rlx, name)
+
+
+def test_vmap_of_passes_is_the_function_in_any_order_of_imports() -> None:
+    code = "import rlx.passes.vmap.registry, rlx; assert rlx.passes.vmap.__name__ == 'vmap'"
+    code += "; assert not hasattr(rlx.passes.vmap, '__path__')"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rlx.locks import importing
@@ -33,3 +35,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _Passes(ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set `vmap` to the function also where the import of its package would set the package."""
+        is_package = name == "vmap" and isinstance(value, ModuleType)
+        super().__setattr__(name, value.vmap if is_package else value)
+
+
+sys.modules[__name__].__class__ = _Passes
