@@ -1252,17 +1252,6 @@ class Builders(Generic[Value]):
         """`[..., M, K] @ [..., K, N]`; leading axes broadcast, nothing is conjugated."""
         return self._one(OPS["matmul"], (a, b))
 
-    def matmul_bf16(self, a: Operand[Value], b: Operand[Value]) -> Value:
-        """`a [..., M, K / 2] @ b [..., K / 2, N]` over words of two bf16, in f32."""
-        return self._one(OPS["matmul_bf16"], (a, b))
-
-    def matmul_transposed(
-        self, a: Operand[Value], b: Operand[Value], *, left: bool, right: bool
-    ) -> Value:
-        """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if
-        `right`."""
-        return self._one(OPS["matmul_transposed"], (a, b), left=left, right=right)
-
     def pack_panels(self, b: Operand[Value], *, width: int, transposed: bool = False) -> Value:
         """`b`, or its transpose, with its columns in panels of `width`, each of them dense."""
         return self._one(OPS["pack_panels"], (b,), width=width, transposed=transposed)
@@ -1320,6 +1309,19 @@ class Builders(Generic[Value]):
             OPS["solve_backward"], (a, x, g), transposed=transposed, on_singular=on_singular
         )
         return results
+
+    def stored_matmul(
+        self,
+        a: Operand[Value],
+        b: Operand[Value],
+        *,
+        left: bool = False,
+        right: bool = False,
+        elements: Literal["plain", "integers", "bytes", "bf16"] = "plain",
+    ) -> Value:
+        """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if
+        `right`."""
+        return self._one(OPS["stored_matmul"], (a, b), left=left, right=right, elements=elements)
 
     def svd(self, a: Operand[Value], *, full: bool = False) -> tuple[Value, Value, Value]:
         """Factor as `u @ diag(s) @ vt`, with `s` descending, by rotations of columns."""
@@ -1828,15 +1830,6 @@ class Builders(Generic[Value]):
     ) -> Value:
         """`dy` where `|x / s|` is at most the largest quantized magnitude, else 0."""
         return self._one(OPS["fake_quantize_lsq_backward_x"], (x, scale, dy), bits=bits, axis=axis)
-
-    def matmul_bytes(self, a: Operand[Value], b: Operand[Value]) -> Value:
-        """`a [..., M, K / 4] @ b [..., K / 4, N]` over words of four bytes, in i32."""
-        return self._one(OPS["matmul_bytes"], (a, b))
-
-    def matmul_codes(self, a: Operand[Value], b: Operand[Value]) -> Value:
-        """`a [..., M, K] @ b [..., K, N]` of small integers in i32: no operand is widened in
-        memory."""
-        return self._one(OPS["matmul_codes"], (a, b))
 
     def pack_bytes(
         self,

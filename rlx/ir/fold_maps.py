@@ -142,7 +142,6 @@ def _of_words(combine: Combine, rule: FoldRule) -> FoldRule:
     return words
 
 
-@contractions(ops.matmul_codes)
 @folds(ops.matmul)
 def matmul_map(sources: Sequence[Shape], result: Shape) -> FoldMap:
     a, b = sources
@@ -155,9 +154,9 @@ def matmul_map(sources: Sequence[Shape], result: Shape) -> FoldMap:
     return FoldMap(a[-1:], (matrix(a, row, inner), matrix(b, inner, column)), result)
 
 
-@contractions(ops.matmul_transposed)
-def matmul_transposed_map(
-    sources: Sequence[Shape], result: Shape, *, left: bool, right: bool
+@contractions(ops.stored_matmul)
+def stored_matmul_map(
+    sources: Sequence[Shape], result: Shape, *, left: bool, right: bool, elements: str
 ) -> FoldMap:
     a, b = (
         (*shape[:-2], shape[-1], shape[-2]) if swapped else shape
@@ -168,7 +167,8 @@ def matmul_transposed_map(
     left_position = (*batch, inner, row) if left else (*batch, row, inner)
     *batch, inner, column = right_position
     right_position = (*batch, column, inner) if right else right_position
-    return replace(found, positions=(left_position, right_position))
+    combine = {"bytes": Combine.BYTES, "bf16": Combine.BF16}.get(elements, Combine.PRODUCT)
+    return replace(found, positions=(left_position, right_position), combine=combine)
 
 
 @folds(ops.dot_general)
@@ -245,8 +245,6 @@ def conv_channels_last_map(
     )
 
 
-contractions(ops.matmul_bytes)(_of_words(Combine.BYTES, matmul_map))
-contractions(ops.matmul_bf16)(_of_words(Combine.BF16, matmul_map))
 contractions(ops.conv_bytes)(_of_words(Combine.BYTES, conv_map))
 contractions(ops.conv_bf16)(_of_words(Combine.BF16, conv_map))
 

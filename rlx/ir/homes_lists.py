@@ -8,8 +8,7 @@ LISTS = {
 rlx.passes.checks.sweep scan while_loop switch checkpoint custom_call
 """,
     "contraction map": """
-rlx.ir.fold_maps matmul_codes matmul_transposed conv conv_codes conv_channels_last matmul_bytes
-    matmul_bf16 conv_bytes conv_bf16
+rlx.ir.fold_maps stored_matmul conv conv_codes conv_channels_last conv_bytes conv_bf16
 """,
     "cost": """
 rlx.codegen.cost cast pack_panels pack_channels gather dynamic_slice dynamic_update_slice
@@ -82,7 +81,7 @@ rlx.codegen.kernels.pool.pool max_pool min_pool sum_pool prod_pool
 rlx.codegen.kernels.pool.select max_pool_take max_pool_backward
 rlx.codegen.kernels.products.pack_channels pack_channels
 rlx.codegen.kernels.products.pack_panels pack_panels
-rlx.codegen.kernels.products.plain matmul matmul_codes matmul_transposed
+rlx.codegen.kernels.products.plain matmul stored_matmul
 rlx.codegen.kernels.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 rlx.codegen.kernels.resample resample
 rlx.codegen.kernels.rope rope
@@ -114,8 +113,7 @@ rlx.codegen.kernels.packed.int8 dequant_matmul_words/Streamed dequant_matmul_wor
 rlx.codegen.kernels.packed.packed dequant_matmul/Streamed dequant_matmul/Tile
 rlx.codegen.kernels.products.pack_channels pack_channels/Turned
 rlx.codegen.kernels.products.pack_panels pack_panels/Turned
-rlx.codegen.kernels.products.tiles matmul/Schedule matmul_bytes/Schedule matmul_bf16/Schedule
-    matmul_transposed/Schedule
+rlx.codegen.kernels.products.tiles matmul/Schedule stored_matmul/Schedule
 rlx.codegen.kernels.sort.bitonic sort/Bitonic argsort/Bitonic
 rlx.codegen.kernels.sort.network sort/BatchInLanes argsort/BatchInLanes
 """,
@@ -159,10 +157,9 @@ rlx.passes.autodiff.rules.elementwise sign floor ceil trunc threefry2x32 philox4
     bitwise_and bitwise_or bitwise_xor shift_left shift_right
 rlx.passes.autodiff.rules.foreign effect_call
 rlx.passes.autodiff.rules.indexing argsort
-rlx.passes.autodiff.rules.linalg matmul_bf16 conv_bf16
+rlx.passes.autodiff.rules.linalg conv_bf16
 rlx.passes.autodiff.rules.packed dequantize_blocks quantize_rows dequant_matmul_words
-rlx.passes.autodiff.rules.quant matmul_bytes conv_bytes pack_bytes bytes_as_words matmul_codes
-    conv_codes
+rlx.passes.autodiff.rules.quant conv_bytes pack_bytes bytes_as_words conv_codes
 rlx.passes.autodiff.rules.reduction argmax argmin
 """,
     "op": """
@@ -170,9 +167,9 @@ rlx.ir.ops.activation gelu gelu_approx silu mish softplus log_sigmoid divide_or_
     root_of_powers leaky_relu elu selu hard_sigmoid hard_swish
 rlx.ir.ops.attention attention attention_backward rope
 rlx.ir.ops.axial_rope axial_rope2d
-rlx.ir.ops.bf16_products matmul_bf16 conv_bf16
+rlx.ir.ops.bf16_products conv_bf16
 rlx.ir.ops.branches cond
-rlx.ir.ops.byte_products pack_bytes bytes_as_words matmul_bytes conv_bytes matmul_codes conv_codes
+rlx.ir.ops.byte_products pack_bytes bytes_as_words conv_bytes conv_codes
 rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training group_norm instance_norm
     layer_norm2d
 rlx.ir.ops.collective all_reduce all_gather reduce_scatter all_to_all collective_broadcast
@@ -198,7 +195,7 @@ rlx.ir.ops.indexing gather gather_backward scatter_add scatter_mul scatter_max s
 rlx.ir.ops.layout pack_panels pack_channels
 rlx.ir.ops.leaf input param constant
 rlx.ir.ops.least_squares pseudo_inverse least_squares
-rlx.ir.ops.linalg matmul matmul_transposed dot_general
+rlx.ir.ops.linalg matmul dot_general
 rlx.ir.ops.loops scan while_loop switch
 rlx.ir.ops.loss softmax_cross_entropy_with_logits softmax_cross_entropy_backward
 rlx.ir.ops.norm layer_norm rms_norm
@@ -223,6 +220,7 @@ rlx.ir.ops.splat_stages splat_project splat_tile_counts splat_visits splat_entry
     splat_entries splat_coefficients splat_composite splat_composite_backward splat_sum_moments
     splat_project_backward
 rlx.ir.ops.state_space selective_scan gated_delta_net
+rlx.ir.ops.stored_matmul stored_matmul
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.windows im2col col2im
 """,
@@ -234,10 +232,10 @@ rlx.ir.ops.attention_formula attention_formula attention_backward_formula rope_f
 rlx.ir.ops.attention_layout MASKED_SCORE VISIBLE_FROM AttentionLayout attention_layout layout_of
     mask_view
 rlx.ir.ops.axial_rope axial_rope2d
-rlx.ir.ops.bf16_products BF16_PER_WORD words_of_bf16 matmul_bf16 conv_bf16
+rlx.ir.ops.bf16_products BF16_PER_WORD words_of_bf16 conv_bf16 type_of_halves sum_of_halves
 rlx.ir.ops.branches cond
-rlx.ir.ops.byte_products BYTES SIGN pack_bytes bytes_as_words matmul_bytes conv_bytes matmul_codes
-    conv_codes
+rlx.ir.ops.byte_products BYTES SIGN pack_bytes bytes_as_words conv_bytes conv_codes
+    type_of_integers type_of_bytes sum_of_bytes
 rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training_formula batch_norm_training
     group_norm_formula group_norm instance_norm layer_norm2d standardized axes_beside grouped_shape
     grouped_axes require_channels require_elements
@@ -274,7 +272,7 @@ rlx.ir.ops.indexing NO_INDEX gather gather_backward scatter scatter_add scatter_
 rlx.ir.ops.layout pack_panels pack_channels
 rlx.ir.ops.leaf input param constant
 rlx.ir.ops.least_squares pseudo_inverse least_squares
-rlx.ir.ops.linalg LARGEST_OF_BLAS matmul require_tiled_product require_order matmul_transposed
+rlx.ir.ops.linalg LARGEST_OF_BLAS matmul check_scheduled require_tiled_product require_order
     swapped swapped_type dot_general_formula dot_general free_axes
 rlx.ir.ops.loops scan while_loop switch require_inputs require_carries require_branch
 rlx.ir.ops.loss softmax_cross_entropy_formula softmax_cross_entropy_with_logits
@@ -323,6 +321,7 @@ rlx.ir.ops.splat_stages splat_project splat_tile_counts splat_visits splat_entry
     splat_entries splat_coefficients splat_composite splat_composite_backward splat_sum_moments
     splat_project_backward
 rlx.ir.ops.state_space selective_scan gated_delta_net
+rlx.ir.ops.stored_matmul Elements stored_matmul
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.trajectory_sweep Sweep is_seed
 rlx.ir.ops.windows im2col col2im gathered_windows scattered_windows

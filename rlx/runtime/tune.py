@@ -35,6 +35,7 @@ from rlx.passes.pipeline import pipeline
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.compile import compile
 from rlx.runtime.lower import claimed_ops
+from rlx.runtime.signature import Signature
 from rlx.runtime.tuned import keep_tuned
 from rlx.target import detect_target
 
@@ -198,18 +199,15 @@ def _alone(node: Node) -> Graph:
 
 def _program(graph: Graph, build: Callable[..., Any], schedules: Mapping[str, Schedule]) -> Run:
     """Return what runs `graph` once, by the schedules, on random numbers."""
-    rng = np.random.default_rng(_SEED)
-    leaves = {
-        trait: {
-            str(node.name): _random(node.result.type, rng)
-            for node in graph.nodes
-            if node.op.name == trait
-        }
-        for trait in ("input", "param")
+    rng, signature = np.random.default_rng(_SEED), Signature.of(graph)
+    feeds = {each.name: _random(each.type, rng) for each in signature.inputs}
+    params = {
+        each.name: _random(each.type, rng)
+        for each in signature.params
+        if each.name not in graph.param_values
     }
-    known = {n: v for n, v in leaves["param"].items() if n not in graph.param_values}
-    program = build(graph, params=known, schedules=schedules)
-    return partial(program.run, leaves["input"])
+    program = build(graph, params=params, schedules=schedules)
+    return partial(program.run, feeds)
 
 
 def _random(type: TensorType, rng: np.random.Generator) -> NDArray[Any]:

@@ -143,7 +143,7 @@ def test_either_operand_of_a_product_may_be_transposed(left: bool, right: bool) 
     g = Graph("g")
     a = g.input("a", (2, 4, 3) if left else (2, 3, 4))
     b = g.input("b", (2, 5, 4) if right else (2, 4, 5))
-    check(g, g.matmul_transposed(a, b, left=left, right=right))
+    check(g, g.stored_matmul(a, b, left=left, right=right))
 
 
 @pytest.mark.parametrize("size", [1, 3])

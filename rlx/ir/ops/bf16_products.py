@@ -18,13 +18,12 @@ from rlx.ir.op import Trait
 from rlx.ir.ops.conv import conv, require_direct
 from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.elementwise import bitcast, bitwise_and, bitwise_or, cast, shift_left
-from rlx.ir.ops.linalg import matmul, require_tiled_product
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import narrow, pad
 from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
-__all__ = ["conv_bf16", "matmul_bf16"]
+__all__ = ["conv_bf16"]
 
 _FAMILY = "linalg"
 _PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
@@ -51,35 +50,16 @@ def words_of_bf16(x: Value, axis: int) -> Value:
     return result
 
 
-def _matmul_of_pairs(a: Value, b: Value) -> Value:
-    """One product for each half of the words."""
-    return _summed(matmul, a, b)
-
-
-@op(_FAMILY, *_PRODUCT, decompose=_matmul_of_pairs)
-def matmul_bf16(a: TensorType, b: TensorType) -> TensorType:
-    """`a [..., M, K / 2] @ b [..., K / 2, N]` over words of two bf16, in f32."""
-    result: TensorType = matmul.infer(_sums(a), _sums(b))
-    return result
-
-
 def _conv_of_pairs(x: Value, w: Value, **attributes: Any) -> Value:
     """One convolution for each half of the words."""
-    return _summed(functools.partial(conv, **attributes), x, w)
+    return sum_of_halves(functools.partial(conv, **attributes), x, w)
 
 
 @op(_FAMILY, *_PRODUCT, decompose=_conv_of_pairs, attributes=ConvAttributes)
 def conv_bf16(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """`conv` over words of two input channels in bf16, in f32."""
-    result: TensorType = conv.infer(_sums(x), _sums(w), **window.as_dict())
+    result: TensorType = conv.infer(type_of_halves(x), type_of_halves(w), **window.as_dict())
     return result
-
-
-@lowered_by(matmul_bf16, Schedule, layouts=(1,))
-def _matmul_bf16_in_tiles(schedule: Schedule, a: TensorType, b: TensorType) -> None:
-    """Register tiles of `schedule.rows` rows by one panel of columns."""
-    _sums(a)
-    require_tiled_product(schedule, a, b)
 
 
 @lowered_by(conv_bf16, Schedule, layouts=(1,))
@@ -91,13 +71,13 @@ def _conv_bf16_direct(
     require_direct(schedule, x, w, window)
 
 
-def _sums(words: TensorType) -> TensorType:
+def type_of_halves(words: TensorType) -> TensorType:
     """Return the type of words as what is summed."""
     require_dtype(words, "u32")
     return words.with_dtype(DType.F32)
 
 
-def _summed(product: Callable[[Value, Value], Any], a: Value, b: Value) -> Value:
+def sum_of_halves(product: Callable[[Value, Value], Any], a: Value, b: Value) -> Value:
     """Return the sum of the products of the upper and of the lower halves."""
     result: Value = product(_upper(a), _upper(b)) + product(_lower(a), _lower(b))
     return result

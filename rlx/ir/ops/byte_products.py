@@ -22,7 +22,6 @@ from rlx.ir.op import OpDef, Trait
 from rlx.ir.ops.conv import conv, require_direct
 from rlx.ir.ops.conv_geometry import ConvAttributes, Pads
 from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift_left, shift_right
-from rlx.ir.ops.linalg import matmul, require_tiled_product
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import narrow, pad, reshape
 from rlx.ir.ops.shape import slice as strided
@@ -33,8 +32,6 @@ __all__ = [
     "bytes_as_words",
     "conv_bytes",
     "conv_codes",
-    "matmul_bytes",
-    "matmul_codes",
     "pack_bytes",
 ]
 
@@ -161,27 +158,17 @@ def _word(signed: bool) -> DType:
     return DType.I32 if signed else DType.U32
 
 
-def _matmul_of_bytes(a: Value, b: Value) -> Value:
-    """One product for each byte of the words."""
-    return _summed(matmul, a, b)
-
-
-@op(_FAMILY, *_PRODUCT, decompose=_matmul_of_bytes)
-def matmul_bytes(a: TensorType, b: TensorType) -> TensorType:
-    """`a [..., M, K / 4] @ b [..., K / 4, N]` over words of four bytes, in i32."""
-    result: TensorType = matmul.infer(_words(a), _words(b, signed=a.dtype is DType.U32))
-    return result
-
-
 def _conv_of_bytes(x: Value, w: Value, **attributes: Any) -> Value:
     """One convolution for each byte of the words."""
-    return _summed(functools.partial(conv, **attributes), x, w)
+    return sum_of_bytes(functools.partial(conv, **attributes), x, w)
 
 
 @op(_FAMILY, *_PRODUCT, decompose=_conv_of_bytes, attributes=ConvAttributes)
 def conv_bytes(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """`conv` over words of four input channels, in i32."""
-    result: TensorType = conv.infer(_words(x), _words(w, signed=True), **window.as_dict())
+    result: TensorType = conv.infer(
+        type_of_bytes(x), type_of_bytes(w, signed=True), **window.as_dict()
+    )
     return result
 
 
@@ -192,31 +179,17 @@ def _wide(definition: OpDef, *operands: Value, **attributes: Any) -> Value:
     return result
 
 
-@op(_FAMILY, *_PRODUCT, decompose=functools.partial(_wide, matmul))
-def matmul_codes(a: TensorType, b: TensorType) -> TensorType:
-    """`a [..., M, K] @ b [..., K, N]` of small integers in i32: no operand is widened in memory."""
-    result: TensorType = matmul.infer(*map(_codes, (a, b)))
-    return result
-
-
 @op(_FAMILY, *_PRODUCT, decompose=functools.partial(_wide, conv), attributes=ConvAttributes)
 def conv_codes(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """`conv` of small integers in i32: no operand is widened in memory."""
-    result: TensorType = conv.infer(*map(_codes, (x, w)), **window.as_dict())
+    result: TensorType = conv.infer(*map(type_of_integers, (x, w)), **window.as_dict())
     return result
 
 
-def _codes(x: TensorType) -> TensorType:
+def type_of_integers(x: TensorType) -> TensorType:
     """Return the type of integers once they are widened to i32."""
     require_dtype(x, "i8 u8 i32")
     return x.with_dtype(DType.I32)
-
-
-@lowered_by(matmul_bytes, Schedule, layouts=(1,))
-def _matmul_bytes_in_tiles(schedule: Schedule, a: TensorType, b: TensorType) -> None:
-    """Register tiles of `schedule.rows` rows by one panel of columns."""
-    _words(a)
-    require_tiled_product(schedule, a, b)
 
 
 @lowered_by(conv_bytes, Schedule, layouts=(1,))
@@ -225,10 +198,10 @@ def _conv_bytes_direct(
     schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes
 ) -> None:
     """Register tiles over an input that is padded already."""
-    require_direct(schedule, _words(x), w, window)
+    require_direct(schedule, type_of_bytes(x), w, window)
 
 
-def _words(x: TensorType, *, signed: bool = False) -> TensorType:
+def type_of_bytes(x: TensorType, *, signed: bool = False) -> TensorType:
     """Return the type of words as i32; DTypeError for anything else."""
     if x.dtype is not DType.I32 and (signed or x.dtype is not DType.U32):
         raise DTypeError(
@@ -239,7 +212,7 @@ def _words(x: TensorType, *, signed: bool = False) -> TensorType:
     return x.with_dtype(DType.I32)
 
 
-def _summed(product: Callable[[Value, Value], Any], a: Value, b: Value) -> Value:
+def sum_of_bytes(product: Callable[[Value, Value], Any], a: Value, b: Value) -> Value:
     """Return the sum of the products of the first bytes, the second ones, and so on."""
     terms = (product(left, right) for left, right in zip(_bytes(a), _bytes(b), strict=True))
     result: Value = functools.reduce(operator.add, terms)

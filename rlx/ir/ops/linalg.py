@@ -40,7 +40,7 @@ def matmul(a: TensorType, b: TensorType) -> TensorType:
 
 
 @lowered_by(matmul, Schedule, layouts=(1,))
-def _scheduled(schedule: Schedule, a: TensorType, b: TensorType) -> None:
+def check_scheduled(schedule: Schedule, a: TensorType, b: TensorType) -> None:
     """Register tiles of `a` by one panel of columns, packed or as stored in `b`; or a library."""
     if schedule.library == "blas":
         _require_library(a, b)
@@ -93,30 +93,6 @@ def _require_streamed(schedule: Schedule, a: TensorType, b: TensorType) -> None:
             f"a streamed product does not broadcast the matrices of b, of type {b}",
             remedy="broadcast b first",
         )
-
-
-def _transposing(a: Value, b: Value, *, left: bool, right: bool) -> Value:
-    """Transpose, then multiply."""
-    result: Value = matmul(swapped(a) if left else a, swapped(b) if right else b)
-    return result
-
-
-@op(_FAMILY, *_PRODUCT, decompose=_transposing)
-def matmul_transposed(a: TensorType, b: TensorType, *, left: bool, right: bool) -> TensorType:
-    """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if `right`."""
-    result: TensorType = matmul.infer(
-        swapped_type(a) if left else a, swapped_type(b) if right else b
-    )
-    return result
-
-
-@lowered_by(matmul_transposed, Schedule, layouts=(1,))
-def _scheduled_transposed(
-    schedule: Schedule, a: TensorType, b: TensorType, *, left: bool, right: bool
-) -> None:
-    if right and schedule.library == "none":
-        raise ShapeError("tiles read b as it is", remedy="pack its transpose, with pack_panels")
-    _scheduled(schedule, swapped_type(a) if left else a, swapped_type(b) if right else b)
 
 
 def _require_library(a: TensorType, b: TensorType) -> None:

@@ -4,8 +4,8 @@
 to pay for packing, or has the columns of one panel, which packing would only copy. Rows of a `b`
 that changes are streamed past few rows of `a`: reading `b` takes the time. Where nothing pays it
 stays as it is. Sums of one term are elementwise products, to which 0.0 is added. Transposes of
-either operand are absorbed (`matmul_transposed`). Products of bf16 run over words of two where the
-target multiplies pairs and that pays (`matmul_bf16`), and are widened elsewhere:
+either operand are absorbed (`stored_matmul`). Products of bf16 run over words of two where the
+target multiplies pairs and that pays (`stored_matmul`, too), and are widened elsewhere:
 
     %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
                                 %3 = matmul %x, %2 lowering = schedule(rows = 12, ...)
@@ -259,8 +259,8 @@ def _product_of_pairs(
         rows = swapped(rows)
     columns = words_of_bf16(b, b.rank - 2 + transposed[1])
     panels = in_panels(columns, schedule.columns, schedule.lanes, transposed=transposed[1])
-    attrs = make_attrs(ops.matmul_bf16, {})
-    return a.graph.append(ops.matmul_bf16, (rows, panels), attrs, lowering=schedule)[0]
+    attrs = make_attrs(ops.stored_matmul, {"elements": "bf16"})
+    return a.graph.append(ops.stored_matmul, (rows, panels), attrs, lowering=schedule)[0]
 
 
 def lowered_product(
@@ -268,7 +268,7 @@ def lowered_product(
 ) -> Value:
     """Return `a @ b` computed as `schedule` says; `left` and `right` say what is transposed."""
     is_turned = left or right
-    definition = ops.matmul_transposed if is_turned else ops.matmul
+    definition = ops.stored_matmul if is_turned else ops.matmul
     attrs = make_attrs(definition, {"left": left, "right": right} if is_turned else {})
     return a.graph.append(definition, (a, b), attrs, lowering=schedule)[0]
 
@@ -295,7 +295,7 @@ def product_as_it_lies(node: Node) -> Value | None:
     (a, left), (b, right) = (without_transpose(operand) for operand in node.operands)
     if not left and not right:
         return None
-    result: Value = ops.matmul_transposed(a, b, left=left, right=right)
+    result: Value = ops.stored_matmul(a, b, left=left, right=right)
     return result
 
 

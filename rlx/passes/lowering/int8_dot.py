@@ -4,7 +4,7 @@
         ->  %5: u8[M, K] = %x moved to 0..255, which x86 wants: in the kernel that computes %x
             %6: u32[M, K / 4] = bytes_as_words %5: in place
             %7: i32[K / 4, N] = pack_bytes %w, neighbors of K, in panels: once, in setup
-            %8: i32[M, N] = matmul_bytes %6, %7 lowering = schedule(...)
+            %8: i32[M, N] = stored_matmul %6, %7 {elements = "bytes"}
             %9: i32[M, N] = %8 - (zero + 128) * columns of %w summed: once, in setup
 
 Bytes of a row are words as stored, so that whatever kernel rounds them (a norm, an activation
@@ -118,7 +118,7 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     inner = upper(words.shape[-1])
     matrices = Matrices(1, rows, inner, upper(columns), BYTES, is_transposed=False)
     schedule = product_loops(Schedule(tile.rows, tile.columns, lanes), matrices)
-    total = _lowered(ops.matmul_bytes, words, panels, schedule)
+    total = _lowered(ops.stored_matmul, words, panels, schedule, elements="bytes")
     if zeros[0]:
         total = total - b.sums((0,), signed=True) * zeros[0]
     if zeros[1]:
@@ -197,7 +197,8 @@ def _products_of_pixels(
         Matrices(images, height, inner, columns, BYTES, is_transposed=False),
     )
     result: Value = ops.reshape(
-        _lowered(ops.matmul_bytes, rows, words, schedule), shape=node.result.shape
+        _lowered(ops.stored_matmul, rows, words, schedule, elements="bytes"),
+        shape=node.result.shape,
     )
     return result
 
@@ -211,7 +212,7 @@ def product_of_codes(node: Node) -> Value | None:
     depth = node.operands[0].shape[-1]
     if not (a and b and isinstance(depth, int)) or b.zero or b.bytes.rank > 2:
         return None
-    total = ops.matmul_codes(a.bytes, b.bytes)
+    total = ops.stored_matmul(a.bytes, b.bytes, elements="integers")
     sums = ops.reduce_sum(ops.cast(b.bytes, to=DType.I32), axes=(0,))
     return total - sums * a.zero if a.zero else total
 

@@ -9,7 +9,15 @@ from rlx.errors import UnsupportedError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OpDef, Trait
-from rlx.passes.rewrite import Rewritten, apply_rewrites, bodies_of, graph_pass, rewrite
+from rlx.passes.rewrite import (
+    Replacement,
+    Rewritten,
+    apply_rewrites,
+    bodies_of,
+    graph_pass,
+    rewrite,
+)
+from rlx.passes.rewrites.decompose import expand_formula
 
 
 @graph_pass
@@ -19,12 +27,19 @@ def legalize(graph: Graph) -> Rewritten:
     %1: f32[4] = stop_gradient %0      ->      %1: f32[4] = exp %0
     %2: f32[4] = exp %1
     """
-    return apply_rewrites(graph, [_operand])
+    return apply_rewrites(graph, [_operand, _of_words])
 
 
 @rewrite(ops.stop_gradient, ops.refuse_derivative)
 def _operand(node: Node) -> Value:
     return node.operands[0]
+
+
+@rewrite(ops.stored_matmul, ops.conv_bytes, ops.conv_bf16)
+def _of_words(node: Node) -> Replacement:
+    """Take words apart where no schedule says how their products are computed."""
+    of_words = node.op is not ops.stored_matmul or node.attribute("elements") in ("bytes", "bf16")
+    return expand_formula(node) if of_words and node.lowering is None else None
 
 
 def unsupported_nodes(graph: Graph, supports: Callable[[OpDef], bool]) -> list[Node]:

@@ -272,7 +272,7 @@ def test_a_matrix_read_where_it_lies_meets_columns_of_a_transposed_operand(backe
     (expected,) = evaluate(g, feeds)
     (got,) = compiled.run(feeds)
     np.testing.assert_allclose(got, expected, atol=1e-4)
-    assert reads_b_where_it_lies(compiled, ops.matmul_transposed)
+    assert reads_b_where_it_lies(compiled, ops.stored_matmul)
 
 
 def test_panels_where_they_lie_divide_the_columns_or_overlap_little() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 import rlx
 from rlx.errors import DTypeError
-from rlx.ir.graph import Graph
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node
 from rlx.ir.ops.bf16_products import words_of_bf16
 from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.layout.tile_convolutions import tile_convolutions
@@ -33,7 +34,14 @@ def lowered(graph: Graph, target: Target) -> Graph:
 
 
 def names(graph: Graph) -> list[str]:
-    return [node.op.name for node in graph.nodes]
+    return [named(node) for node in graph.nodes]
+
+
+def named(node: Node) -> str:
+    """Return the name of an op, with what its operands hold."""
+    if node.op is not ops.stored_matmul:
+        return node.op.name
+    return f"stored_matmul of {node.attribute('elements')}"
 
 
 def agree(graph: Graph, given: dict[str, Array], op: str) -> None:
@@ -51,7 +59,7 @@ def agree(graph: Graph, given: dict[str, Array], op: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "op"), [((4,), "matmul_bf16"), ((5,), "matmul"), ((2, 3), "matmul")]
+    ("rows", "op"), [((4,), "stored_matmul of bf16"), ((5,), "matmul"), ((2, 3), "matmul")]
 )
 def test_a_slow_instruction_multiplies_pairs_for_few_rows_only(
     rows: tuple[int, ...], op: str
@@ -61,7 +69,7 @@ def test_a_slow_instruction_multiplies_pairs_for_few_rows_only(
     graph.set_outputs([x @ w])
     slow = replace(X86, vendor="GenuineIntel")
     assert op in names(lowered(graph, slow))
-    assert "matmul_bf16" in names(lowered(graph, X86))
+    assert "stored_matmul of bf16" in names(lowered(graph, X86))
 
 
 def test_a_slow_instruction_convolves_no_pairs() -> None:
@@ -78,7 +86,7 @@ def test_a_slow_instruction_convolves_no_pairs() -> None:
 def test_products_of_pairs_agree_with_the_reference(x: tuple[int, ...], w: tuple[int, ...]) -> None:
     graph = Graph("product")
     graph.set_outputs([graph.matmul(graph.input("x", x, "bf16"), graph.param("w", w, "bf16"))])
-    agree(graph, {"x": values(*x), "w": values(*w)}, "matmul_bf16")
+    agree(graph, {"x": values(*x), "w": values(*w)}, "stored_matmul of bf16")
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -91,7 +99,7 @@ def test_transposed_operands_meet_in_pairs(left: bool, leaf: str) -> None:
     a = graph.transpose(a, perm=(1, 0)) if left else a
     graph.set_outputs([graph.matmul(a, graph.transpose(b, perm=(1, 0)))])
     given = {"a": values(33, 48) if left else values(48, 33), leaf: values(40, 33)}
-    agree(graph, given, "matmul_bf16")
+    agree(graph, given, "stored_matmul of bf16")
 
 
 @pytest.mark.parametrize("channels", [6, 7])
@@ -107,7 +115,7 @@ def test_single_taps_are_products_of_pairs() -> None:
     graph = Graph("taps")
     x, w = graph.input("x", (1, 32, 9, 8), "bf16"), graph.param("w", (24, 32, 1, 1), "bf16")
     graph.set_outputs([graph.conv(x, w)])
-    agree(graph, {"x": values(1, 32, 9, 8), "w": values(24, 32, 1, 1)}, "matmul_bf16")
+    agree(graph, {"x": values(1, 32, 9, 8), "w": values(24, 32, 1, 1)}, "stored_matmul of bf16")
 
 
 @pytest.mark.parametrize("depth", [64, 65])
@@ -131,23 +139,24 @@ def test_mixed_precision_multiplies_pairs_where_the_target_does() -> None:
     graph.set_outputs([graph.relu(graph.matmul(x, w))])
     program = str(lower_for(at_precision(graph, "bf16"), X86).schedule)
     run = program[program.index("run:") :]
-    assert "matmul_bf16, cast x2, relu" in run
+    assert "stored_matmul, cast x2, relu" in run
     assert "2 calls" in run  # rounding and pairing are one pass
-    assert "matmul_bf16" not in str(lower_for(graph, X86).schedule)
+    assert "stored_matmul" not in str(lower_for(graph, X86).schedule)
 
 
 def test_other_targets_and_dtypes_are_widened() -> None:
     graph = Graph("wide")
     product = graph.matmul(graph.input("x", (16, 64), "bf16"), graph.param("w", (64, 32), "bf16"))
     graph.set_outputs([product])
-    assert "matmul_bf16" not in names(lowered(graph, named_target("x86-64-v4")))
+    assert "stored_matmul of bf16" not in names(lowered(graph, named_target("x86-64-v4")))
     halves = Graph("halves")
     product = halves.matmul(halves.input("x", (16, 64), "f16"), halves.param("w", (64, 32), "f16"))
     halves.set_outputs([product])
-    assert "matmul_bf16" not in names(lowered(halves, X86))
+    assert "stored_matmul of bf16" not in names(lowered(halves, X86))
 
 
 def test_products_of_anything_but_words_are_errors() -> None:
     graph = Graph("wrong")
+    x, w = graph.input("x", (4, 4), "bf16"), graph.input("w", (4, 4), "u32")
     with pytest.raises(DTypeError, match="must be one of: u32"):
-        graph.matmul_bf16(graph.input("x", (4, 4), "bf16"), graph.input("w", (4, 4), "u32"))
+        graph.stored_matmul(x, w, elements="bf16")

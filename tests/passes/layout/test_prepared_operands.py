@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.ir.graph import Graph, Value
-from rlx.passes.layout.pack_operands import is_prepared
+from rlx.passes.layout.prepared import is_prepared
 
 
 def deep(graph: Graph, x: Value) -> Value:

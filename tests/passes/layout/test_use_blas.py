@@ -34,7 +34,7 @@ def product(
 
 
 def products_of(graph: Graph) -> list[Node]:
-    return [node for node in graph.nodes if node.op in (ops.matmul, ops.matmul_transposed)]
+    return [node for node in graph.nodes if node.op in (ops.matmul, ops.stored_matmul)]
 
 
 def is_left_to_the_library(graph: Graph) -> bool:
@@ -69,7 +69,7 @@ def test_the_largest_extent_of_a_dim_decides() -> None:
 
 def test_transposes_are_read_where_they_lie() -> None:
     (node,) = products_of(use_blas()(product((64, 64), (64, 64), transposed=True)))
-    assert node.op is ops.matmul_transposed
+    assert node.op is ops.stored_matmul
     assert node.attribute("right")
     assert not node.attribute("left")
 

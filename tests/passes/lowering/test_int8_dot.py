@@ -61,8 +61,8 @@ def test_products_are_exact(x: str, w: str, x_zero: int, w_zero: int, depth: int
     a = operand(graph, "x", (2, 5, depth), x, x_zero)
     b = operand(graph, "w", (depth, 19), w, w_zero)
     graph.set_outputs([graph.matmul(a, b)])
-    assert "matmul_bytes" in lowered(graph, VNNI)
-    assert "matmul_bytes" in lowered(graph, DOTPROD)
+    assert "stored_matmul" in lowered(graph, VNNI)
+    assert "stored_matmul" in lowered(graph, DOTPROD)
     agree(graph, {"x": codes(x, (2, 5, depth)), "w": codes(w, (depth, 19))})
 
 
@@ -79,8 +79,8 @@ def test_the_largest_products_are_exact() -> None:
     [
         (1, 3, {"padding": ((1, 1), (1, 2))}, "conv_bytes"),
         (2, 3, {"stride": (2, 2), "padding": ((1, 1), (1, 1))}, "conv_bytes"),
-        (1, 1, {}, "matmul_bytes"),
-        (1, 1, {"stride": (1, 2)}, "matmul_bytes"),
+        (1, 1, {}, "stored_matmul"),
+        (1, 1, {"stride": (1, 2)}, "stored_matmul"),
         (1, 1, {"stride": (2, 2)}, "conv_bytes"),  # few positions
         (1, 3, {"dilation": (2, 1)}, "conv_bytes"),
     ],
@@ -102,16 +102,16 @@ def test_other_machines_and_operands_keep_their_products() -> None:
     graph = Graph("others")
     a, b = operand(graph, "x", (8, 64), "i8", 0), operand(graph, "w", (64, 8), "i8", 0)
     graph.set_outputs([graph.matmul(a, b)])
-    assert "matmul_bytes" not in lowered(graph, named_target("x86-64-v4"))
+    assert "stored_matmul" not in lowered(graph, named_target("x86-64-v4"))
     graph.set_outputs([graph.matmul(a, b * 3)])
-    assert "matmul_bytes" not in lowered(graph, VNNI)
+    assert "stored_matmul" not in lowered(graph, VNNI)
 
 
 def test_symbolic_rows_are_products_of_words() -> None:
     graph = Graph("rows")
     a = operand(graph, "x", (rlx.Dim("n", max=40), 32), "i8", 0)
     graph.set_outputs([graph.matmul(a, operand(graph, "w", (32, 16), "i8", 0))])
-    assert "matmul_bytes" in lowered(graph, VNNI)
+    assert "stored_matmul" in lowered(graph, VNNI)
     agree(graph, {"x": codes("i8", (7, 32)), "w": codes("i8", (32, 16))})
 
 
@@ -188,7 +188,7 @@ def test_words_of_other_types_and_uneven_groups_are_errors() -> None:
     with pytest.raises(DTypeError, match="f32"):
         graph.bytes_as_words(graph.input("z", (4, 8), "f32"))
     with pytest.raises(DTypeError, match="words of four bytes have dtype i8"):
-        graph.matmul_bytes(x, x)
+        graph.stored_matmul(x, x, elements="bytes")
 
 
 def test_rounding_and_packing_are_one_pass_over_the_input() -> None:
@@ -287,3 +287,19 @@ def test_single_taps_round_pack_and_scale_in_two_kernels() -> None:
     assert "i8[1, 16, 8, 8]" not in run
     given = {"w": codes("i8", (24, 16, 1, 1)), "x": np.linspace(-6, 6, 1024, dtype="f4")}
     agree(graph, {**given, "x": given["x"].reshape(1, 16, 8, 8)})
+
+
+@pytest.mark.parametrize("elements", ["bytes", "bf16", "integers"])
+def test_products_of_words_without_a_schedule_take_their_formula(elements: Any) -> None:
+    graph = Graph("words")
+    x, w = graph.input("x", (4, 3), "u32"), graph.input("w", (3, 16), "u32")
+    if elements != "bf16":
+        w = graph.bitcast(w, to="i32")
+    if elements == "integers":
+        x = graph.bitcast(x, to="i32")
+    graph.set_outputs([graph.stored_matmul(x, w, elements=elements)])
+    rng = np.random.default_rng(0)
+    high = 0x4000 if elements == "bf16" else 1 << 32
+    given = {name: rng.integers(0, high, shape).astype("u4") for name, shape in
+             (("x", (4, 3)), ("w", (3, 16)))}  # fmt: skip
+    agree_with_reference(graph, given, {})

@@ -82,7 +82,7 @@ def test_codes_are_multiplied_and_their_sums_scaled(
     graph = matrices(scale, transposed=transposed, zero=zero)
     assert products(graph) == ["i32"]
     bytes_ = exact_products(named_target("x86-64-v4-vnni"))(scaled_products(graph))
-    assert "matmul_bytes" in [node.op.name for node in bytes_.nodes]
+    assert "stored_matmul" in [node.op.name for node in bytes_.nodes]
     agree(graph, values(graph))
 
 

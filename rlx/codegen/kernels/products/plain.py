@@ -18,6 +18,7 @@ from rlx.codegen.kernels.contraction.plain import contract
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.expr import E, const, index
 from rlx.codegen.loops.nodes import LoopKind
+from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, upper
 from rlx.target import Target
 
@@ -29,16 +30,18 @@ _REGISTERS_PER_SUM = 2
 """Without vectors, of each column of a block: one for the sum, and one for what is added."""
 
 
-@kernel("matmul", "matmul_codes")
+@kernel("matmul")
 def matmul(scope: Scope, a: Reader, b: Reader, out: Writer) -> None:
-    matmul_transposed(scope, a, b, out, left=False, right=False)
+    stored_matmul(scope, a, b, out, left=False, right=False, elements="plain")
 
 
-@kernel("matmul_transposed")
-def matmul_transposed(
-    scope: Scope, a: Reader, b: Reader, out: Writer, *, left: bool, right: bool
+@kernel("stored_matmul")
+def stored_matmul(
+    scope: Scope, a: Reader, b: Reader, out: Writer, *, left: bool, right: bool, elements: str
 ) -> None:
     """Choose blocks of columns, or dot products along what is contiguous."""
+    if elements in ("bytes", "bf16"):
+        raise InternalError("products of words have no plain kernel: tiles, or the formula")
     width, columns = min(_COLUMNS, upper(out.shape[-1])), out.shape[-1]
     few = right and upper(a.shape[-2 if left else -1]) <= _FEW_TERMS
     even = None if scope.target.has_vectors else _even_width(columns, scope.target)

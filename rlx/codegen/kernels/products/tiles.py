@@ -22,15 +22,15 @@ from rlx.ir.lowering import Schedule
 from rlx.ir.shape import product
 
 
-@kernel("matmul", "matmul_bytes", "matmul_bf16", lowering=Schedule)
+@kernel("matmul", lowering=Schedule)
 def scheduled_product(
     scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Schedule
 ) -> None:
-    scheduled_transposed(scope, a, b, out, lowering=lowering, left=False, right=False)
+    scheduled_stored(scope, a, b, out, lowering=lowering, left=False, right=False, elements="plain")
 
 
-@kernel("matmul_transposed", lowering=Schedule)
-def scheduled_transposed(
+@kernel("stored_matmul", lowering=Schedule)
+def scheduled_stored(
     scope: Scope,
     a: Reader,
     b: Reader,
@@ -39,8 +39,10 @@ def scheduled_transposed(
     lowering: Schedule,
     left: bool,
     right: bool,
+    elements: str,
 ) -> None:
     """Multiply by a library, or in tiles, for which `b` is stored in its order."""
+    del elements  # the anchor's map says how they are added
     if lowering.library == "blas":
         product_by_blas(scope, a, b, out, left=left, right=right)
         return

@@ -32,4 +32,4 @@ def _stack_rows(x: Value) -> Value:
 
 
 bilinear(ops.matmul, matmul_left, matmul_right)
-zero(ops.matmul_bf16, ops.conv_bf16, because="operands are bits; passes make them")
+zero(ops.conv_bf16, because="operands are bits; passes make them")

@@ -35,11 +35,9 @@ for _integer in (ops.quantize, ops.qmatmul, ops.qconv):
     straight_through.register(_integer, None)
 
 zero(
-    ops.matmul_bytes,
     ops.conv_bytes,
     ops.pack_bytes,
     ops.bytes_as_words,
-    ops.matmul_codes,
     ops.conv_codes,
     because="integers only; passes make them",
 )
