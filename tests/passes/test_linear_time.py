@@ -1,0 +1,81 @@
+"""Passes, planning and lowering take nearly linear time in the nodes of a drawn graph.
+
+Calls of functions are counted, not seconds: four times the nodes are at most 4.8 times the calls,
+which is n log n from 1,000 nodes to 4,000.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import math
+import pstats
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlx.codegen.lower import lower_graph
+from rlx.ir.graph import Graph, Value
+from rlx.passes.memory.planner import plan_memory
+from rlx.passes.pipeline import pipeline
+from rlx.runtime.lower import claimed_ops
+from rlx.target import named_target
+
+FEW, MANY = 1_000, 4_000
+FEWEST_CALLS = 1_000
+"""A pass that calls less than this looks at a few nodes alone."""
+
+
+def drawn(nodes: int) -> Graph:
+    """Return a chain with side branches of products, softmaxes, movements and arithmetic."""
+    random = np.random.default_rng(0)
+    graph = Graph("drawn")
+    values = [graph.input(f"x{i}", (8, 8)) for i in range(4)]
+    while len(graph.nodes) < nodes:
+        other = values[int(random.integers(max(0, len(values) - 20), len(values)))]
+        values.append(_step(graph, int(random.integers(9)), values[-1], other))
+    graph.set_outputs([values[-1]])
+    return graph
+
+
+def _step(graph: Graph, kind: int, last: Value, other: Value) -> Value:
+    choices: list[Callable[[], Value]] = [
+        lambda: last + other,
+        lambda: last * 0.5 - other,
+        lambda: graph.sin(last),
+        lambda: graph.maximum(last, other * 0.1),
+        lambda: graph.tanh(other) + last,
+        lambda: graph.matmul(last, other) * 0.1,
+        lambda: graph.softmax(last, axis=-1),
+        lambda: graph.transpose(last, perm=(1, 0)) + other,
+        lambda: last - graph.reduce_mean(other, axes=(1,), keepdims=True),
+    ]
+    return choices[kind]()
+
+
+def count(function: Callable[..., Any], *arguments: Any) -> tuple[Any, int]:
+    """Return the result, and how many calls of functions it took."""
+    profile = cProfile.Profile()
+    result = profile.runcall(function, *arguments)
+    return result, int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def calls_by_step(nodes: int) -> dict[str, int]:
+    target = named_target("x86-64-v3")
+    graph, counts = drawn(nodes), {}
+    for number, step in enumerate(pipeline(claimed_ops(), target).passes):
+        graph, counts[f"{number} {step.name}"] = count(step, graph)
+    _, counts["plan"] = count(plan_memory, graph)
+    _, counts["lower"] = count(lower_graph, graph, target)
+    return counts
+
+
+@pytest.mark.slow
+def test_calls_grow_at_most_like_n_log_n() -> None:
+    calls_by_step(50)  # loads modules
+    few, many = calls_by_step(FEW), calls_by_step(MANY)
+    most = MANY / FEW * math.log(MANY) / math.log(FEW)
+    grown = {name: many[name] / few[name] for name in few if many[name] > FEWEST_CALLS}
+    assert len(grown) > 20
+    assert {name: ratio for name, ratio in grown.items() if ratio > most} == {}
