@@ -13,7 +13,7 @@ from rlx.jaxpr.internals import JaxprEqn, closed_over
 from rlx.jaxpr.interpret import rule, run
 from rlx.jaxpr.shapes import integers
 from rlx.jaxpr.types import dtype_of
-from rlx.tracing.trace import shape_of
+from rlx.tracing.trace import element_type, shape_of
 from rlx.transforms.associative import associative_scan
 from rlx.transforms.batch import vmap
 
@@ -173,8 +173,15 @@ def _without_dilation(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @rule("sort")
 def sort(equation: JaxprEqn, *operands: Any) -> Any:
-    params = equation.params
-    return list(lax.sort(tuple(operands), int(params["dimension"]), True, int(params["num_keys"])))
+    """Complex keys order by real, then imaginary parts."""
+    axis, count = int(equation.params["dimension"]), int(equation.params["num_keys"])
+    keys: list[Any] = []
+    for x in operands[:count]:
+        is_complex = element_type(x).dtype.is_complex
+        keys += [lax.real(x), lax.imag(x)] if is_complex else [x]
+    if len(keys) == count:
+        return list(lax.sort(tuple(operands), axis, True, count))
+    return list(lax.sort((*keys, *operands), axis, True, len(keys)))[len(keys) :]
 
 
 @rule("top_k")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+import rlx.lax as lax
 from rlx.errors import UnsupportedError
 from rlx.jaxpr.internals import JaxprEqn, user_source
 from rlx.jaxpr.interpret import rule
 from rlx.lax import linalg
+from rlx.tracing.trace import element_type
 
 
 def _refuse_subset(equation: JaxprEqn) -> None:
@@ -41,6 +45,8 @@ def lu_pivots_to_permutation(equation: JaxprEqn, pivots: Any) -> Any:
 
 @rule("triangular_solve")
 def triangular_solve(equation: JaxprEqn, a: Any, b: Any) -> Any:
+    if element_type(a).dtype.is_low_precision:
+        a, b = (lax.convert_element_type(x, np.float32) for x in (a, b))
     names = ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")
     return linalg.triangular_solve(a, b, **{n: bool(equation.params[n]) for n in names})
 
