@@ -68,6 +68,10 @@ def ragged_dot_general(equation: JaxprEqn, a: Any, b: Any, sizes: Any) -> Any:
 def conv_general_dilated(equation: JaxprEqn, x: Any, taps: Any) -> Any:
     if 0 in (shape := result_shape(equation)):
         return rnp.zeros(shape, dtype_of(equation.outvars[0].aval))
+    if dtype_of(equation.outvars[0].aval).kind in "iu":
+        # Sums are exact up to 2**53, and wrap as integers do
+        wide = [lax.convert_element_type(z, np.float64) for z in (x, taps)]
+        return lax.convert_element_type(_convolved(equation, *wide), np.int64)
     x, taps = _in_one_dtype(equation, x, taps)
     if not element_type(x).dtype.is_complex:
         return _convolved(equation, x, taps)

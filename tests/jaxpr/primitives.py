@@ -122,7 +122,8 @@ def elementwise() -> Iterator[Use]:
         )
     integers = [
         ("shift_left", lax.shift_left), ("shift_right_logical", lax.shift_right_logical),
-        ("shift_right_arithmetic", lax.shift_right_arithmetic), ("mulhi", lax.mulhi),
+        ("shift_right_arithmetic", lax.shift_right_arithmetic),
+        *([("mulhi", lax.mulhi)] if hasattr(lax, "mulhi") else []),  # since JAX 0.10
         ("select_n", lambda a, b: lax.select_n(a % 3, b, a, b + 1)),
     ]  # fmt: skip
     given = np.arange(12, dtype="int32") % 5, np.arange(12, dtype="int32") % 7
@@ -337,6 +338,8 @@ def folds() -> Iterator[Use]:
     keys = np.array([[2, 1, 2, 1], [0, 0, 1, 0]], "int32")
     function = lambda k, x: lax.sort((k, x, -x), dimension=1, num_keys=2)  # noqa: E731
     yield Use("sort-keys", function, (keys, drawn(2, 4)), False)
+    z = drawn(5, 4, dtype="complex64").round()
+    yield Use("sort-complex64", lambda x: lax.sort(x, dimension=0), (z,), False)
     nan = np.array([3, np.nan, -np.inf, 1, np.inf, -0.0, 0.0], "float32")
     yield Use("sort-nan", lax.sort, (nan,), False)
     yield Use("top_k", lambda x: lax.top_k(x, 2), (x,), False)
@@ -377,6 +380,21 @@ def products() -> Iterator[Use]:
     for kind, image, filters, given in convolutions:
         function = lambda x, w, g=given: lax.conv_general_dilated(x, w, **g)  # noqa: E731
         yield Use(f"conv-{kind}", function, (image, filters), tolerance=1e-4)
+    halves = drawn(4, 3, dtype="float16"), drawn(3, 6, dtype="float16")
+    plain = (((1,), (0,)), ((), ()))
+    wide = lambda a, b: lax.dot_general(  # noqa: E731
+        a, b, plain, preferred_element_type=np.dtype("float32")
+    )
+    yield Use("dot_general-float16-float32", wide, halves, False)
+    product = lambda a, b: lax.dot_general(a, b, plain)  # noqa: E731
+    mixed = drawn(4, 3, dtype="int8"), np.abs(drawn(3, 6, dtype="int32")).astype("uint32")
+    yield Use("dot_general-int8-uint32", product, mixed, False)
+    yield Use("dot_general-bool", product, (drawn(4, 3) > 0, drawn(3, 6) > 0), False)
+    for dtype in ("int8", "int32", "complex64"):
+        image, filters = drawn(2, 3, 7, 6, dtype=dtype) * 9, drawn(4, 3, 3, 2, dtype=dtype) * 5
+        function = lambda x, w: lax.conv_general_dilated(x, w, (1, 2), "SAME")  # noqa: E731
+        operands = image.astype(dtype), filters.astype(dtype)
+        yield Use(f"conv-{dtype}", function, operands, False, 1e-3)
     z = drawn(3, 8, dtype="complex64")
     yield Use("fft", lambda x: lax.fft(x, lax.FftType.FFT, (8,)), (z,), False)
     yield Use("ifft-2", lambda x: lax.fft(x, lax.FftType.IFFT, (3, 8)), (z,), False)
