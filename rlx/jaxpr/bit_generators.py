@@ -1,64 +1,31 @@
-"""Rules of `rng_bit_generator` and of the ciphers it applies, as XLA's expander defines them.
-
-The state is a key of two words and a counter of two, of u32, or two words of u64.
-"""
+"""Rules of `rng_bit_generator` and of the ciphers it applies."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-import rlx.lax as lax
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
-from rlx.ir import ops
 from rlx.jaxpr.internals import JaxprEqn, user_source
 from rlx.jaxpr.interpret import rule
 from rlx.jaxpr.shapes import integers
-from rlx.tracing.apply import emit
-
-_PHILOX_ROUNDS = 10
-_PHILOX_FACTORS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
-_PHILOX_STEPS = 0x9E3779B9, 0xBB67AE85
-_PHILOX_WORDS = 4
+from rlx.lax import bit_generators
 
 
 @rule("threefry2x32")
 def threefry2x32(_: JaxprEqn, *words: Any) -> Any:
-    """Both words of the cipher, of keys and counters that broadcast to one shape."""
-    return _threefry(*words)
-
-
-def _threefry(*words: Any) -> list[Any]:
-    return [emit(ops.threefry2x32, *words, word=word) for word in ("first", "second")]
+    return bit_generators.threefry2x32(*words)
 
 
 @rule("philox4x32")
 def philox4x32(_: JaxprEqn, *words: Any) -> Any:
-    """The four words of the cipher: Philox-4x32-10 of Salmon et al. (2011)."""
-    return _philox(*rnp.broadcast_arrays(*words))
-
-
-def _philox(key0: Any, key1: Any, *counter: Any) -> list[Any]:
-    a, b, c, d = counter
-    for number in range(_PHILOX_ROUNDS):
-        keys = [
-            key + np.uint32(number * step & 0xFFFFFFFF)
-            for key, step in zip((key0, key1), _PHILOX_STEPS, strict=True)
-        ]
-        (low0, high0), (low1, high1) = (
-            (lax.mul(factor, x), lax.mulhi(factor, x))
-            for factor, x in zip(_PHILOX_FACTORS, (a, c), strict=True)
-        )
-        a, b, c, d = high1 ^ b ^ keys[0], low1, high0 ^ d ^ keys[1], low0
-    return [a, b, c, d]
+    return bit_generators.philox4x32(*rnp.broadcast_arrays(*words))
 
 
 @rule("rng_bit_generator")
 def rng_bit_generator(equation: JaxprEqn, state: Any) -> Any:
-    """The state after the draw, and bits; 8 and 16 bits are the lower ones of 32."""
     algorithm = equation.params["algorithm"].name
     if algorithm == "RNG_DEFAULT":
         raise UnsupportedError(
@@ -67,59 +34,6 @@ def rng_bit_generator(equation: JaxprEqn, state: Any) -> Any:
             source=user_source(equation),
             remedy="name the algorithm, or use jax.random.key(seed, impl='threefry2x32')",
         )
-    shape = integers(equation.params["shape"])
-    is_wide = np.dtype(equation.params["dtype"]) == np.uint64
-    is_u64 = len(equation.invars[0].aval.shape) == 1 and equation.invars[0].aval.shape[0] == 2
-    words = rnp.reshape(lax.bitcast_convert_type(state, np.uint32), (4,)) if is_u64 else state
-    draw = _threefry_bits if algorithm == "RNG_THREE_FRY" else _philox_bits
-    position = lax.bitcast_convert_type(words[2:], np.uint64)
-    bits, used = draw(words[0], words[1], position, shape, is_wide)
-    moved = lax.bitcast_convert_type(position + np.uint64(used), np.uint32)
-    after = rnp.concatenate([words[:2], moved])
-    if is_u64:
-        after = lax.bitcast_convert_type(rnp.reshape(after, (2, 2)), np.uint64)
-    return [after, lax.convert_element_type(bits, np.dtype(equation.params["dtype"]))]
-
-
-def _counters(position: Any, count: int) -> tuple[Any, Any, Any]:
-    """Return `count` numbers from a position on: u64, and their words, the lower one first."""
-    numbers = position + rnp.arange(count, dtype=np.uint64)
-    words = lax.bitcast_convert_type(numbers, np.uint32)
-    return numbers, words[:, 0], words[:, 1]
-
-
-def _threefry_bits(
-    key0: Any, key1: Any, position: Any, shape: tuple[int, ...], is_wide: bool
-) -> tuple[Any, int]:
-    """Return bits, and how many counters they take."""
-    if is_wide:
-        count = math.prod(shape)
-        pairs = rnp.stack(_threefry(key0, key1, *_counters(position, count)[1:]), -1)
-        return rnp.reshape(lax.bitcast_convert_type(pairs, np.uint64), shape), count
-    full = shape or (1,)
-    evens = (axis for axis, extent in enumerate(full) if extent % 2 == 0)
-    axis = next(evens, int(np.argmax(full)))
-    half = (*full[:axis], -(-full[axis] // 2), *full[axis + 1 :])
-    count = math.prod(half)
-    words = _threefry(key0, key1, *_counters(position, count)[1:])
-    pairs = rnp.stack([rnp.reshape(w, half) for w in words], axis + 1)
-    whole = rnp.reshape(pairs, (*half[:axis], 2 * half[axis], *half[axis + 1 :]))
-    return rnp.reshape(lax.slice_in_dim(whole, 0, full[axis], axis=axis), shape), count
-
-
-def _philox_bits(
-    key0: Any, key1: Any, position: Any, shape: tuple[int, ...], is_wide: bool
-) -> tuple[Any, int]:
-    """Return bits, and how many counters they take; the counter's upper half is the key."""
-    count = math.prod(shape)
-    blocks = -(-count * (2 if is_wide else 1) // _PHILOX_WORDS)
-    numbers, low, high = _counters(position, blocks)
-    carry = lax.convert_element_type(numbers < position, np.uint64)
-    upper = lax.bitcast_convert_type(rnp.stack([key0, key1]), np.uint64) + carry
-    upper_words = lax.bitcast_convert_type(upper, np.uint32)
-    words = rnp.ravel(
-        rnp.stack(_philox(key0, key1, low, high, upper_words[:, 0], upper_words[:, 1]), -1)
-    )
-    if is_wide:
-        words = lax.bitcast_convert_type(rnp.reshape(words, (-1, 2)), np.uint64)
-    return rnp.reshape(words[:count], shape), blocks
+    shape, dtype = integers(equation.params["shape"]), np.dtype(equation.params["dtype"])
+    name = algorithm.removeprefix("RNG_")
+    return list(bit_generators.rng_bit_generator(state, shape, dtype, name))

@@ -7,6 +7,7 @@ from typing import Any
 import rlx.lax as lax
 import rlx.numpy as rnp
 from rlx.ir.shape import Extent
+from rlx.lax import bit_generators
 from rlx.limits import current_budget
 from rlx.stablehlo.extents import dimension_size, extents_of, plain
 from rlx.stablehlo.interpret import Operation, rule
@@ -97,6 +98,13 @@ def dynamic_iota(operation: Operation, shape: Any) -> Any:
     extents = extents_of(shape, operation.name)
     axis = operation.integer("iota_dimension")
     return lax.broadcasted_iota(operation.dtype().numpy, extents, axis)
+
+
+@rule("stablehlo.rng_bit_generator")
+def rng_bit_generator(operation: Operation, state: Any) -> Any:
+    algorithm = operation.word("rng_algorithm")
+    shape, dtype = operation.shape(1), operation.dtype(1).numpy
+    return list(bit_generators.rng_bit_generator(state, shape, dtype, algorithm))
 
 
 @rule("stablehlo.slice")
