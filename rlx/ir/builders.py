@@ -678,6 +678,30 @@ class Builders(Generic[Value]):
         """`w`, weights of a convolution, in panels of `width` output channels of one group."""
         return self._one(OPS["pack_channels"], (w,), width=width, groups=groups)
 
+    def stored_conv(
+        self,
+        x: Operand[Value],
+        w: Operand[Value],
+        *,
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        input_dilation: Sequence[int] = (),
+        groups: int = 1,
+        elements: Literal["plain", "integers", "bytes", "bf16"] = "plain",
+    ) -> Value:
+        """`conv` of small integers in i32, or over words of input channels."""
+        return self._one(
+            OPS["stored_conv"],
+            (x, w),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            input_dilation=input_dilation,
+            groups=groups,
+            elements=elements,
+        )
+
     def custom_call(
         self,
         *operands: Operand[Value],
@@ -1177,28 +1201,6 @@ class Builders(Generic[Value]):
         """Factor a symmetric positive definite matrix as `l @ l.T`, or `u.T @ u` unless `lower`."""
         return self._one(OPS["cholesky"], (a,), lower=lower, on_singular=on_singular)
 
-    def conv_bf16(
-        self,
-        x: Operand[Value],
-        w: Operand[Value],
-        *,
-        stride: Sequence[int] = (),
-        padding: Sequence[tuple[int, int]] = (),
-        dilation: Sequence[int] = (),
-        input_dilation: Sequence[int] = (),
-        groups: int = 1,
-    ) -> Value:
-        """`conv` over words of two input channels in bf16, in f32."""
-        return self._one(
-            OPS["conv_bf16"],
-            (x, w),
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            input_dilation=input_dilation,
-            groups=groups,
-        )
-
     def det(self, a: Operand[Value]) -> Value:
         """Determinant: the product of the pivots, negated by each exchange of rows."""
         return self._one(OPS["det"], (a,))
@@ -1684,50 +1686,6 @@ class Builders(Generic[Value]):
     def bytes_as_words(self, x: Operand[Value]) -> Value:
         """Four neighbors along the last axis as one word, without a copy: i8 as i32, u8 as u32."""
         return self._one(OPS["bytes_as_words"], (x,))
-
-    def conv_bytes(
-        self,
-        x: Operand[Value],
-        w: Operand[Value],
-        *,
-        stride: Sequence[int] = (),
-        padding: Sequence[tuple[int, int]] = (),
-        dilation: Sequence[int] = (),
-        input_dilation: Sequence[int] = (),
-        groups: int = 1,
-    ) -> Value:
-        """`conv` over words of four input channels, in i32."""
-        return self._one(
-            OPS["conv_bytes"],
-            (x, w),
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            input_dilation=input_dilation,
-            groups=groups,
-        )
-
-    def conv_codes(
-        self,
-        x: Operand[Value],
-        w: Operand[Value],
-        *,
-        stride: Sequence[int] = (),
-        padding: Sequence[tuple[int, int]] = (),
-        dilation: Sequence[int] = (),
-        input_dilation: Sequence[int] = (),
-        groups: int = 1,
-    ) -> Value:
-        """`conv` of small integers in i32: no operand is widened in memory."""
-        return self._one(
-            OPS["conv_codes"],
-            (x, w),
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            input_dilation=input_dilation,
-            groups=groups,
-        )
 
     def dequantize(
         self,

@@ -133,15 +133,6 @@ def _product(
     return None if rule is None else rule(shapes, result, **attrs.as_dict())
 
 
-def _of_words(combine: Combine, rule: FoldRule) -> FoldRule:
-    """Return a rule for the same contraction of words."""
-
-    def words(sources: Sequence[Shape], result: Shape, **attributes: Any) -> FoldMap:
-        return replace(rule(sources, result, **attributes), combine=combine)
-
-    return words
-
-
 @folds(ops.matmul)
 def matmul_map(sources: Sequence[Shape], result: Shape) -> FoldMap:
     a, b = sources
@@ -167,8 +158,13 @@ def stored_matmul_map(
     left_position = (*batch, inner, row) if left else (*batch, row, inner)
     *batch, inner, column = right_position
     right_position = (*batch, column, inner) if right else right_position
-    combine = {"bytes": Combine.BYTES, "bf16": Combine.BF16}.get(elements, Combine.PRODUCT)
-    return replace(found, positions=(left_position, right_position), combine=combine)
+    positions = left_position, right_position
+    return replace(found, positions=positions, combine=_combine_of(elements))
+
+
+def _combine_of(elements: str) -> Combine:
+    """Return what is added for elements of operands, as they are stored."""
+    return {"bytes": Combine.BYTES, "bf16": Combine.BF16}.get(elements, Combine.PRODUCT)
 
 
 @folds(ops.dot_general)
@@ -195,7 +191,7 @@ def dot_general_map(
     return FoldMap(folded, (_along(left, rank), _along(right, rank)), result)
 
 
-@contractions(ops.conv, ops.conv_codes)
+@contractions(ops.conv)
 @takes(ConvAttributes)
 def conv_map(sources: Sequence[Shape], result: Shape, window: ConvAttributes) -> FoldMap:
     """Over `[n, group, o, *positions]` and `[c, *taps]`."""
@@ -245,8 +241,11 @@ def conv_channels_last_map(
     )
 
 
-contractions(ops.conv_bytes)(_of_words(Combine.BYTES, conv_map))
-contractions(ops.conv_bf16)(_of_words(Combine.BF16, conv_map))
+@contractions(ops.stored_conv)
+def stored_conv_map(
+    sources: Sequence[Shape], result: Shape, *, elements: str, **window: Any
+) -> FoldMap:
+    return replace(conv_map(sources, result, **window), combine=_combine_of(elements))
 
 
 def _windows(places: Iterable[Index], taps: Iterable[Index], sliding: Geometry) -> Position:

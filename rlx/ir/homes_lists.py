@@ -8,7 +8,7 @@ LISTS = {
 rlx.passes.checks.sweep scan while_loop switch checkpoint custom_call
 """,
     "contraction map": """
-rlx.ir.fold_maps stored_matmul conv conv_codes conv_channels_last conv_bytes conv_bf16
+rlx.ir.fold_maps stored_matmul conv conv_channels_last stored_conv
 """,
     "cost": """
 rlx.codegen.cost cast pack_panels pack_channels gather dynamic_slice dynamic_update_slice
@@ -60,7 +60,7 @@ rlx.passes.autodiff.rules.while_loops while_loop
 rlx.codegen.kernels.checks check
 rlx.codegen.kernels.collective all_reduce all_reduce_start all_reduce_done all_gather
     reduce_scatter all_to_all collective_broadcast collective_permute axis_index
-rlx.codegen.kernels.conv.conv conv conv_codes
+rlx.codegen.kernels.conv.conv conv stored_conv
 rlx.codegen.kernels.foreign ffi_call effect_call
 rlx.codegen.kernels.fourier.fourier dft dft_of_reals dft_to_reals dft_of_prime
 rlx.codegen.kernels.indexing gather gather_backward scatter_add scatter_mul scatter_max scatter_min
@@ -99,8 +99,7 @@ rlx.codegen.kernels.splat.splat splat_project splat_coefficients
     "lowered kernel": """
 rlx.codegen.kernels.attention.attention attention/Tile
 rlx.codegen.kernels.conv.depthwise conv/Windowed
-rlx.codegen.kernels.conv.tiles conv/Schedule conv_bytes/Schedule conv_bf16/Schedule
-    conv_channels_last/Schedule
+rlx.codegen.kernels.conv.tiles conv/Schedule stored_conv/Schedule conv_channels_last/Schedule
 rlx.codegen.kernels.conv.winograd conv_winograd/Winograd
 rlx.codegen.kernels.indexing gather/GatherFromPanels
 rlx.codegen.kernels.linalg.decompositions_lapack eigh/Library svd/Library qr/Library
@@ -157,9 +156,8 @@ rlx.passes.autodiff.rules.elementwise sign floor ceil trunc threefry2x32 philox4
     bitwise_and bitwise_or bitwise_xor shift_left shift_right
 rlx.passes.autodiff.rules.foreign effect_call
 rlx.passes.autodiff.rules.indexing argsort
-rlx.passes.autodiff.rules.linalg conv_bf16
 rlx.passes.autodiff.rules.packed dequantize_blocks quantize_rows dequant_matmul_words
-rlx.passes.autodiff.rules.quant conv_bytes pack_bytes bytes_as_words conv_codes
+rlx.passes.autodiff.rules.quant pack_bytes bytes_as_words
 rlx.passes.autodiff.rules.reduction argmax argmin
 """,
     "op": """
@@ -167,9 +165,8 @@ rlx.ir.ops.activation gelu gelu_approx silu mish softplus log_sigmoid divide_or_
     root_of_powers leaky_relu elu selu hard_sigmoid hard_swish
 rlx.ir.ops.attention attention attention_backward rope
 rlx.ir.ops.axial_rope axial_rope2d
-rlx.ir.ops.bf16_products conv_bf16
 rlx.ir.ops.branches cond
-rlx.ir.ops.byte_products pack_bytes bytes_as_words conv_bytes conv_codes
+rlx.ir.ops.byte_products pack_bytes bytes_as_words
 rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training group_norm instance_norm
     layer_norm2d
 rlx.ir.ops.collective all_reduce all_gather reduce_scatter all_to_all collective_broadcast
@@ -220,7 +217,7 @@ rlx.ir.ops.splat_stages splat_project splat_tile_counts splat_visits splat_entry
     splat_entries splat_coefficients splat_composite splat_composite_backward splat_sum_moments
     splat_project_backward
 rlx.ir.ops.state_space selective_scan gated_delta_net
-rlx.ir.ops.stored_matmul stored_matmul
+rlx.ir.ops.stored_products stored_matmul stored_conv
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.windows im2col col2im
 """,
@@ -232,10 +229,10 @@ rlx.ir.ops.attention_formula attention_formula attention_backward_formula rope_f
 rlx.ir.ops.attention_layout MASKED_SCORE VISIBLE_FROM AttentionLayout attention_layout layout_of
     mask_view
 rlx.ir.ops.axial_rope axial_rope2d
-rlx.ir.ops.bf16_products BF16_PER_WORD words_of_bf16 conv_bf16 type_of_halves sum_of_halves
+rlx.ir.ops.bf16_products BF16_PER_WORD words_of_bf16 type_of_halves sum_of_halves
 rlx.ir.ops.branches cond
-rlx.ir.ops.byte_products BYTES SIGN pack_bytes bytes_as_words conv_bytes conv_codes
-    type_of_integers type_of_bytes sum_of_bytes
+rlx.ir.ops.byte_products BYTES SIGN pack_bytes bytes_as_words type_of_integers type_of_bytes
+    sum_of_bytes
 rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training_formula batch_norm_training
     group_norm_formula group_norm instance_norm layer_norm2d standardized axes_beside grouped_shape
     grouped_axes require_channels require_elements
@@ -321,7 +318,7 @@ rlx.ir.ops.splat_stages splat_project splat_tile_counts splat_visits splat_entry
     splat_entries splat_coefficients splat_composite splat_composite_backward splat_sum_moments
     splat_project_backward
 rlx.ir.ops.state_space selective_scan gated_delta_net
-rlx.ir.ops.stored_matmul Elements stored_matmul
+rlx.ir.ops.stored_products Elements stored_matmul StoredConvAttributes stored_conv
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.trajectory_sweep Sweep is_seed
 rlx.ir.ops.windows im2col col2im gathered_windows scattered_windows

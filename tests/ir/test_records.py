@@ -14,11 +14,12 @@ from rlx.ir.op import OPS, Attrs
 from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.pool_geometry import PoolAttributes
 from rlx.ir.ops.splat_layout import RenderAttributes, RenderBackwardAttributes
+from rlx.ir.ops.stored_products import StoredConvAttributes
 from rlx.ir.types import TensorType
 
 SHARED: dict[str, type[Attrs]] = {
-    **dict.fromkeys(("conv", "conv_channels_last", "conv_bytes", "conv_bf16", "conv_codes"),
-                    ConvAttributes),
+    **dict.fromkeys(("conv", "conv_channels_last"), ConvAttributes),
+    "stored_conv": StoredConvAttributes,
     **dict.fromkeys(("max_pool", "min_pool", "sum_pool", "prod_pool", "max_pool_take",
                      "max_pool_backward"), PoolAttributes),
     **dict.fromkeys(("gaussian_splat_render", "gaussian_splat_prepare"), RenderAttributes),

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from rlx.ir.ops.splat_builders import *
     from rlx.ir.ops.splat_stages import *
     from rlx.ir.ops.state_space import *
-    from rlx.ir.ops.stored_matmul import *
+    from rlx.ir.ops.stored_products import *
     from rlx.ir.ops.trajectories import *
     from rlx.ir.ops.windows import *
 

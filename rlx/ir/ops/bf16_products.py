@@ -6,27 +6,19 @@ are f32; a product of two words adds that of the upper halves, then that of the 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-from rlx.ir.declaration import op, takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.lowering import Schedule, lowered_by
-from rlx.ir.op import Trait
-from rlx.ir.ops.conv import conv, require_direct
-from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.elementwise import bitcast, bitwise_and, bitwise_or, cast, shift_left
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import narrow, pad
 from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
-__all__ = ["conv_bf16"]
+__all__: list[str] = []
 
-_FAMILY = "linalg"
-_PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
 BF16_PER_WORD = 2
 _HALF_BITS = 16
 _UPPER = 0xFFFF0000
@@ -48,27 +40,6 @@ def words_of_bf16(x: Value, axis: int) -> Value:
     low, high = (narrow(bits, axis=axis, start=start, length=half) for start in (0, half))
     result: Value = bitwise_or(low, shift_left(high, _HALF_BITS))
     return result
-
-
-def _conv_of_pairs(x: Value, w: Value, **attributes: Any) -> Value:
-    """One convolution for each half of the words."""
-    return sum_of_halves(functools.partial(conv, **attributes), x, w)
-
-
-@op(_FAMILY, *_PRODUCT, decompose=_conv_of_pairs, attributes=ConvAttributes)
-def conv_bf16(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
-    """`conv` over words of two input channels in bf16, in f32."""
-    result: TensorType = conv.infer(type_of_halves(x), type_of_halves(w), **window.as_dict())
-    return result
-
-
-@lowered_by(conv_bf16, Schedule, layouts=(1,))
-@takes(ConvAttributes)
-def _conv_bf16_direct(
-    schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes
-) -> None:
-    """Register tiles over an input that is padded already."""
-    require_direct(schedule, x, w, window)
 
 
 def type_of_halves(words: TensorType) -> TensorType:

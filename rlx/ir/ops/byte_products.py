@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rlx.errors import DTypeError, ShapeError
-from rlx.ir.declaration import op, takes
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.lowering import Schedule, lowered_by
-from rlx.ir.op import OpDef, Trait
-from rlx.ir.ops.conv import conv, require_direct
-from rlx.ir.ops.conv_geometry import ConvAttributes, Pads
+from rlx.ir.op import Trait
+from rlx.ir.ops.conv_geometry import Pads
 from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift_left, shift_right
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import narrow, pad, reshape
@@ -30,13 +28,10 @@ from rlx.ir.types import TensorType
 
 __all__ = [
     "bytes_as_words",
-    "conv_bytes",
-    "conv_codes",
     "pack_bytes",
 ]
 
 _FAMILY = "quant"
-_PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
 BYTES = 4
 """Bytes of a word."""
 SIGN = 128
@@ -158,47 +153,10 @@ def _word(signed: bool) -> DType:
     return DType.I32 if signed else DType.U32
 
 
-def _conv_of_bytes(x: Value, w: Value, **attributes: Any) -> Value:
-    """One convolution for each byte of the words."""
-    return sum_of_bytes(functools.partial(conv, **attributes), x, w)
-
-
-@op(_FAMILY, *_PRODUCT, decompose=_conv_of_bytes, attributes=ConvAttributes)
-def conv_bytes(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
-    """`conv` over words of four input channels, in i32."""
-    result: TensorType = conv.infer(
-        type_of_bytes(x), type_of_bytes(w, signed=True), **window.as_dict()
-    )
-    return result
-
-
-def _wide(definition: OpDef, *operands: Value, **attributes: Any) -> Value:
-    """Widen, then multiply."""
-    wide = [cast(operand, to=DType.I32) for operand in operands]
-    result: Value = definition(*wide, **attributes)
-    return result
-
-
-@op(_FAMILY, *_PRODUCT, decompose=functools.partial(_wide, conv), attributes=ConvAttributes)
-def conv_codes(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
-    """`conv` of small integers in i32: no operand is widened in memory."""
-    result: TensorType = conv.infer(*map(type_of_integers, (x, w)), **window.as_dict())
-    return result
-
-
 def type_of_integers(x: TensorType) -> TensorType:
     """Return the type of integers once they are widened to i32."""
     require_dtype(x, "i8 u8 i32")
     return x.with_dtype(DType.I32)
-
-
-@lowered_by(conv_bytes, Schedule, layouts=(1,))
-@takes(ConvAttributes)
-def _conv_bytes_direct(
-    schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes
-) -> None:
-    """Register tiles over an input that is padded already."""
-    require_direct(schedule, type_of_bytes(x), w, window)
 
 
 def type_of_bytes(x: TensorType, *, signed: bool = False) -> TensorType:

@@ -10,7 +10,7 @@ costs less than tiles (`single_taps.py`). Others of f32 and f64 get tiles, or, w
 channel, rows in vectors; either over an input that is padded (and spread apart, where a gradient
 asks for it) beforehand. What is too small stays as it is. 16-bit operands are widened first, and
 the result is rounded once; bf16 runs over words of two channels where the target multiplies pairs
-(`conv_bf16`).
+(`stored_conv`).
 
 The tile is the one of least cost (`convolution_tiles.py`). Weights are packed in `setup`.
 Requires nothing; run it before products are packed, and before fusion.
@@ -203,8 +203,10 @@ def _convolution_of_pairs(node: Node, lowering: Lowering | None) -> Value:
     x, w = node.operands
     image = words_of_bf16(padded(x, sliding_of(node)), 1)
     panels = ops.pack_channels(words_of_bf16(w, 1), width=lowering.columns, groups=1)
-    attrs = make_attrs(ops.conv_bf16, {**attributes_of(undilated(sliding_of(node))), "groups": 1})
-    sums = image.graph.append(ops.conv_bf16, (image, panels), attrs, lowering=lowering)[0]
+    attrs = make_attrs(
+        ops.stored_conv, {**attributes_of(undilated(sliding_of(node))), "elements": "bf16"}
+    )
+    sums = image.graph.append(ops.stored_conv, (image, panels), attrs, lowering=lowering)[0]
     result: Value = ops.cast(sums, to=node.result.dtype)
     return result
 

@@ -174,7 +174,7 @@ def _sums_of_windows(
     weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
     panels = ops.pack_channels(weights, width=tile.columns, groups=groups)
     attributes = {**attributes_of(undilated(sliding)), "groups": groups}
-    return _lowered(ops.conv_bytes, words, panels, tile, **attributes)
+    return _lowered(ops.stored_conv, words, panels, tile, elements="bytes", **attributes)
 
 
 def _products_of_pixels(
@@ -224,7 +224,7 @@ def convolution_of_codes(node: Node) -> Value | None:
         return None
     codes = quantized_operand_of(x)
     image = codes.bytes if codes is not None and not codes.zero else x
-    return ops.conv_codes(image, w.bytes, **node.attrs.as_dict())
+    return ops.stored_conv(image, w.bytes, elements="integers", **node.attrs.as_dict())
 
 
 def _lowered(definition: OpDef, a: Value, b: Value, lowering: Lowering, **attributes: Any) -> Value:

@@ -35,10 +35,10 @@ def _operand(node: Node) -> Value:
     return node.operands[0]
 
 
-@rewrite(ops.stored_matmul, ops.conv_bytes, ops.conv_bf16)
+@rewrite(ops.stored_matmul, ops.stored_conv)
 def _of_words(node: Node) -> Replacement:
     """Take words apart where no schedule says how their products are computed."""
-    of_words = node.op is not ops.stored_matmul or node.attribute("elements") in ("bytes", "bf16")
+    of_words = node.attribute("elements") in ("bytes", "bf16")
     return expand_formula(node) if of_words and node.lowering is None else None
 
 

@@ -39,9 +39,9 @@ def names(graph: Graph) -> list[str]:
 
 def named(node: Node) -> str:
     """Return the name of an op, with what its operands hold."""
-    if node.op is not ops.stored_matmul:
+    if node.op not in (ops.stored_matmul, ops.stored_conv):
         return node.op.name
-    return f"stored_matmul of {node.attribute('elements')}"
+    return f"{node.op.name} of {node.attribute('elements')}"
 
 
 def agree(graph: Graph, given: dict[str, Array], op: str) -> None:
@@ -76,8 +76,8 @@ def test_a_slow_instruction_convolves_no_pairs() -> None:
     graph = Graph("image")
     x, w = graph.input("x", (1, 16, 12, 12), "bf16"), graph.param("w", (32, 16, 3, 3), "bf16")
     graph.set_outputs([graph.conv(x, w, stride=(1, 1), padding=((1, 1), (1, 1)))])
-    assert "conv_bf16" in names(lowered(graph, X86))
-    assert "conv_bf16" not in names(lowered(graph, replace(X86, vendor="GenuineIntel")))
+    assert "stored_conv of bf16" in names(lowered(graph, X86))
+    assert "stored_conv of bf16" not in names(lowered(graph, replace(X86, vendor="GenuineIntel")))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,11 @@ def test_convolutions_meet_in_pairs_of_channels(channels: int) -> None:
     x = graph.input("x", (2, channels, 9, 8), "bf16")
     w = graph.param("w", (18, channels, 3, 3), "bf16")
     graph.set_outputs([graph.conv(x, w, stride=(1, 2), padding=((1, 1), (0, 1)))])
-    agree(graph, {"x": values(2, channels, 9, 8), "w": values(18, channels, 3, 3)}, "conv_bf16")
+    agree(
+        graph,
+        {"x": values(2, channels, 9, 8), "w": values(18, channels, 3, 3)},
+        "stored_conv of bf16",
+    )
 
 
 def test_single_taps_are_products_of_pairs() -> None:

@@ -77,12 +77,12 @@ def test_the_largest_products_are_exact() -> None:
 @pytest.mark.parametrize(
     ("groups", "kernel", "attributes", "op"),
     [
-        (1, 3, {"padding": ((1, 1), (1, 2))}, "conv_bytes"),
-        (2, 3, {"stride": (2, 2), "padding": ((1, 1), (1, 1))}, "conv_bytes"),
+        (1, 3, {"padding": ((1, 1), (1, 2))}, "stored_conv"),
+        (2, 3, {"stride": (2, 2), "padding": ((1, 1), (1, 1))}, "stored_conv"),
         (1, 1, {}, "stored_matmul"),
         (1, 1, {"stride": (1, 2)}, "stored_matmul"),
-        (1, 1, {"stride": (2, 2)}, "conv_bytes"),  # few positions
-        (1, 3, {"dilation": (2, 1)}, "conv_bytes"),
+        (1, 1, {"stride": (2, 2)}, "stored_conv"),  # few positions
+        (1, 3, {"dilation": (2, 1)}, "stored_conv"),
     ],
 )
 @pytest.mark.parametrize("zero", [0, 5])

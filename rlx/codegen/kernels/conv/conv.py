@@ -11,6 +11,6 @@ _COLUMNS = 256
 """Columns of a block: their sums stay in the first-level cache."""
 
 
-@kernel("conv", "conv_codes")
+@kernel("conv", "stored_conv")
 def conv(scope: Scope, x: Reader, w: Reader, out: Writer, **_: object) -> None:
     contract(scope, x, w, out, width=min(_COLUMNS, upper(out.shape[-1])))

@@ -37,7 +37,9 @@ def _convolve(
     *,
     lowering: Schedule,
     channels_last: bool = False,
+    elements: str = "plain",
 ) -> None:
+    del elements  # the anchor's map says how they are added
     rank, found = len(x.shape), map_of(scope)
     planes = (planes_of if channels_last else Planes.of)(x.shape, w.shape, window.sliding(rank))
     # Axes of the map, and of the result: `layers`, if there are any, then those of a tile's rows.
@@ -62,7 +64,7 @@ def _convolve(
     ).compute(product_loop(product((*found.outer, *found.folded))))
 
 
-kernel("conv", "conv_bytes", "conv_bf16", lowering=Schedule)(_convolve)
+kernel("conv", "stored_conv", lowering=Schedule)(_convolve)
 
 
 @kernel("conv_channels_last", lowering=Schedule)

@@ -35,10 +35,8 @@ for _integer in (ops.quantize, ops.qmatmul, ops.qconv):
     straight_through.register(_integer, None)
 
 zero(
-    ops.conv_bytes,
     ops.pack_bytes,
     ops.bytes_as_words,
-    ops.conv_codes,
     because="integers only; passes make them",
 )
 

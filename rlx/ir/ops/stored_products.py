@@ -1,21 +1,25 @@
-"""Products of matrices as they are stored: transposed, or in words of several elements.
+"""Products and convolutions of operands as they are stored: transposed, or in words of elements.
 
-Passes make them of `matmul`, where a kernel reads operands without a copy, or several elements with
-one instruction.
+Passes make them of `matmul` and `conv`, where a kernel reads operands without a copy, or several
+elements with one instruction.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import functools
+from typing import Any, Literal, TypeAlias
 
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
-from rlx.ir.declaration import op
+from rlx.ir.declaration import op, takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.bf16_products import sum_of_halves, type_of_halves
 from rlx.ir.ops.byte_products import sum_of_bytes, type_of_bytes, type_of_integers
+from rlx.ir.ops.conv import conv, require_direct
+from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.elementwise import cast
 from rlx.ir.ops.linalg import (
     check_scheduled,
@@ -26,7 +30,7 @@ from rlx.ir.ops.linalg import (
 )
 from rlx.ir.types import TensorType
 
-__all__ = ["stored_matmul"]
+__all__ = ["stored_conv", "stored_matmul"]
 
 Elements: TypeAlias = Literal["plain", "integers", "bytes", "bf16"]
 """What operands hold: numbers; small integers, widened as they are read; or words of four bytes,
@@ -101,3 +105,65 @@ def _scheduled(
         require_tiled_product(schedule, given, b)
     else:
         check_scheduled(schedule, given, swapped_type(b) if right else b)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConvAttributes(ConvAttributes):
+    """How the window of a convolution moves, and what its operands hold."""
+
+    elements: Elements = "plain"
+
+
+def _conv_formula(x: Value, w: Value, *, elements: Elements, **window: Any) -> Value:
+    """Take words apart, then convolve."""
+    convolve = functools.partial(conv, **window)
+    if elements == "bytes":
+        return sum_of_bytes(convolve, x, w)
+    if elements == "bf16":
+        return sum_of_halves(convolve, x, w)
+    if elements == "integers":
+        x, w = (cast(operand, to=DType.I32) for operand in (x, w))
+    result: Value = convolve(x, w)
+    return result
+
+
+@op(
+    "conv",
+    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE),
+    decompose=_conv_formula,
+    attributes=StoredConvAttributes,
+)
+def stored_conv(x: TensorType, w: TensorType, window: StoredConvAttributes) -> TensorType:
+    """`conv` of small integers in i32, or over words of input channels.
+
+    Of four bytes in i32, those of `w` signed, or of two bf16 in f32, as `stored_matmul`.
+    """
+    given = window.as_dict()
+    elements = given.pop("elements")
+    if elements == "bytes":
+        x, w = type_of_bytes(x), type_of_bytes(w, signed=True)
+    elif elements == "bf16":
+        x, w = type_of_halves(x), type_of_halves(w)
+    elif elements == "integers":
+        x, w = type_of_integers(x), type_of_integers(w)
+    result: TensorType = conv.infer(x, w, **given)
+    return result
+
+
+@lowered_by(stored_conv, Schedule, layouts=(1,))
+@takes(ConvAttributes)
+def _conv_scheduled(
+    schedule: Schedule,
+    x: TensorType,
+    w: TensorType,
+    window: ConvAttributes,
+    *,
+    elements: Elements,
+) -> None:
+    """Register tiles of words over an input that is padded already."""
+    if elements not in ("bytes", "bf16"):
+        raise ShapeError(
+            f"tiles of a stored convolution multiply words, not {elements}",
+            remedy="convolve floats with conv, or leave the choice to the passes",
+        )
+    require_direct(schedule, x, w, window)
