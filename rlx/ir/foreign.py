@@ -60,7 +60,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(eq=False)
-class Target:
+class CallTarget:
     """A name and its current target: a Python callable, or the address of a C function."""
 
     name: str
@@ -110,14 +110,14 @@ class Target:
 class Callback(str):
     """The name of an unregistered target, and the target, which lives as long."""
 
-    target: Target
+    target: CallTarget
 
 
-TARGETS: dict[str, Target] = {}
+TARGETS: dict[str, CallTarget] = {}
 """Registered targets by name."""
 
 _CALLBACKS: weakref.WeakValueDictionary[str, Callback] = weakref.WeakValueDictionary()
-SYMBOLS: weakref.WeakValueDictionary[str, Target] = weakref.WeakValueDictionary()
+SYMBOLS: weakref.WeakValueDictionary[str, CallTarget] = weakref.WeakValueDictionary()
 """What compiled code calls by these symbols."""
 _OF_REALS = ("gesv", "potrf", "getrf", "syevd", "gesdd", "geqrf", "orgqr", "geev")
 _OF_COMPLEX_NUMBERS = ("gesv", "potrf", "getrf", "heevd", "gesdd", "geqrf", "ungqr", "geev")
@@ -149,7 +149,7 @@ def register_target(name: str, target: HostFunction | int) -> None:
     with _lock:
         known = TARGETS.get(name)
         if known is None:
-            TARGETS[name] = Target(name, function, address)
+            TARGETS[name] = CallTarget(name, function, address)
         else:
             known.replace(function, address)
 
@@ -158,12 +158,12 @@ def callback(function: HostFunction, title: str) -> Callback:
     """Return a new name for `function`, which it is kept with."""
     names = (f"{title}_{number}" for number in _numbers)
     name = Callback(next(name for name in names if name not in TARGETS))
-    name.target = Target(str(name), function)
+    name.target = CallTarget(str(name), function)
     _CALLBACKS[str(name)] = name
     return name
 
 
-def find_target(name: str) -> Target:
+def find_target(name: str) -> CallTarget:
     """Return the target of a name, or raise a GraphError."""
     if isinstance(name, Callback):
         return name.target
@@ -229,7 +229,7 @@ def function_type(arrays: int) -> Any:
 
 
 def _call_address(
-    target: Target,
+    target: CallTarget,
     operands: Sequence[Array],
     results: Sequence[TensorType],
     attributes: bytes,

@@ -13,7 +13,7 @@ from rlx.tracing.pytree import tree_unflatten
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompiledStage:
     """A compiled stage, and the numbers of values that it was compiled for."""
 
     stage: Stage
@@ -21,14 +21,16 @@ class Step:
     known: tuple[tuple[str, Any], ...]
 
     @classmethod
-    def taken(cls, stage: Stage, run: Any, known: Iterable[str], values: Mapping[str, Any]) -> Step:
+    def taken(
+        cls, stage: Stage, run: Any, known: Iterable[str], values: Mapping[str, Any]
+    ) -> CompiledStage:
         return cls(stage, run, tuple((name, values[name]) for name in known if name in values))
 
 
 class FastPath:
     """Runs the stages of a model for arrays of the types that they were compiled for."""
 
-    def __init__(self, values: Mapping[str, Any], steps: Sequence[Step]) -> None:
+    def __init__(self, values: Mapping[str, Any], steps: Sequence[CompiledStage]) -> None:
         self._types = [(name, array.dtype, array.shape) for name, array in values.items()]
         self._steps = [
             (
@@ -41,7 +43,7 @@ class FastPath:
         ]
 
     @staticmethod
-    def exists(values: Mapping[str, Any], steps: Sequence[Step]) -> bool:
+    def exists(values: Mapping[str, Any], steps: Sequence[CompiledStage]) -> bool:
         """True if types, and numbers of arrays, decide what is run, and arrays flow between."""
         known = [array for step in steps for _, array in step.known]
         arrays = all(isinstance(each, np.ndarray) for each in (*values.values(), *known))

@@ -19,7 +19,7 @@ from rlx.limits import LoadLimits
 from rlx.locks import call_lock, unforkable
 from rlx.onnx.binding import IOBinding, OrtValue
 from rlx.onnx.errors import ValueNeededError
-from rlx.onnx.fast_path import FastPath, Step
+from rlx.onnx.fast_path import CompiledStage, FastPath
 from rlx.onnx.feeds import declared_array
 from rlx.onnx.inputs import (
     Dims,
@@ -176,12 +176,12 @@ class InferenceSession:
         given = values = self._checked(input_feed)
         first: int | None = 0
         known: frozenset[str] = frozenset()
-        steps: list[Step] = []
+        steps: list[CompiledStage] = []
         while first is not None:
             compiled = self._compiled(values, known, first)
             known |= self._known.get(first, frozenset())
             stage = with_extents(compiled.stage, values)
-            steps.append(Step.taken(stage, compiled.run, known, values))
+            steps.append(CompiledStage.taken(stage, compiled.run, known, values))
             values = _executed(stage, compiled.run, values)
             first, known = compiled.stage.next, frozenset(compiled.stage.needs)
         self._fast_path = FastPath(given, steps) if FastPath.exists(given, steps) else None

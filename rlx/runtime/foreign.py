@@ -21,7 +21,7 @@ from rlx.ir.foreign import (
     SYMBOLS,
     VARIOUS,
     Array,
-    Target,
+    CallTarget,
     failed_call,
     function_type,
     types_in,
@@ -40,7 +40,7 @@ _lock = threading.RLock()
 class _Slot:
     """One address, which changes with the target."""
 
-    def __init__(self, target: Target, symbol: str) -> None:
+    def __init__(self, target: CallTarget, symbol: str) -> None:
         self._target = weakref.ref(target)
         self._symbol = symbol
         self._cell = ctypes.c_void_p()
@@ -64,7 +64,7 @@ class _Slot:
         self._cell.value = pointer if target.function is not None else target.address
 
 
-_slots: weakref.WeakKeyDictionary[Target, dict[str, _Slot]] = weakref.WeakKeyDictionary()
+_slots: weakref.WeakKeyDictionary[CallTarget, dict[str, _Slot]] = weakref.WeakKeyDictionary()
 
 
 def slot_of(symbol: str) -> int | None:
@@ -85,7 +85,7 @@ def raised_by(code: int, name: str) -> BaseException:
     return _raised.pop(code, None) or failed_call(name, code)
 
 
-def _entry(target: weakref.ref[Target]) -> Callable[..., int]:
+def _entry(target: weakref.ref[CallTarget]) -> Callable[..., int]:
     """Return the function that compiled code calls for a Python callable."""
 
     def enter(*words: Any) -> int:
@@ -113,7 +113,7 @@ def _refusal(name: str) -> Callable[..., int]:
     return refuse
 
 
-def _run(target: Target | None, words: Sequence[Any]) -> None:
+def _run(target: CallTarget | None, words: Sequence[Any]) -> None:
     assert target is not None  # the program that calls it keeps it
     *pointers, shapes, attributes, attribute_bytes = words
     given, made = _types(shapes)

@@ -30,7 +30,7 @@ _C_FLOATS = {DType.F32: "float", DType.F64: "double"}
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class Reduction:
     """A function that folds elements of one dtype over ranks."""
 
     symbol: Emitted
@@ -73,14 +73,14 @@ def fold_name(collective: str, reduction: str, dtype: DType) -> str:
     return f"{collective}_{reduction}_{dtype}"
 
 
-def _folds(symbols: Sequence[str], collective: str) -> list[Fold]:
+def _folds(symbols: Sequence[str], collective: str) -> list[Reduction]:
     """Return those of `symbols` that `fold_name` made for `collective`."""
     found = []
     for dtype in _TYPES:
         for reduction in ("sum", "max", "min"):
             symbol = PREFIX + fold_name(collective, reduction, dtype)
             if symbol in symbols:
-                found.append(Fold(identifier(symbol), reduction, dtype))
+                found.append(Reduction(identifier(symbol), reduction, dtype))
     return found
 
 

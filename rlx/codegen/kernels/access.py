@@ -22,7 +22,7 @@ from typing import Generic
 from rlx.codegen.kernels.affine import Grid, Groups
 from rlx.codegen.kernels.evaluation import Evaluation
 from rlx.codegen.kernels.folds import Element
-from rlx.codegen.kernels.grouped import Body, Grouped, Target, target
+from rlx.codegen.kernels.grouped import Body, Grouped, StoreTarget, target
 from rlx.codegen.kernels.guards import (
     Located,
     address_of,
@@ -261,7 +261,7 @@ class GroupedWriter(Grouped):
 
     values: tuple[Value, ...]
     """The results that are given at each point: none in a body without an anchor."""
-    targets: tuple[Target, ...]
+    targets: tuple[StoreTarget, ...]
 
     def roots(self) -> list[Located]:
         return [each.source for each in self.targets]

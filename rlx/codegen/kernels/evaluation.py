@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from operator import and_
 
-from rlx.codegen.kernels.grouped import Grouped, Target
+from rlx.codegen.kernels.grouped import Grouped, StoreTarget
 from rlx.codegen.kernels.guards import (
     Address,
     Located,
@@ -74,7 +74,7 @@ class Evaluation:
             self._known[located] = self._compute(located)
         return self._known[located]
 
-    def store_all(self, targets: tuple[Target, ...]) -> None:
+    def store_all(self, targets: tuple[StoreTarget, ...]) -> None:
         """Store every target; several are computed first, as one may overwrite an operand."""
         k = self._body.k
         elements = [self.value(each.source) for each in targets]

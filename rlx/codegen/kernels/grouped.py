@@ -112,7 +112,7 @@ def operand_position(node: Node, operand: int, position: Position, rank: int) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class StoreTarget:
     """An output to store: the value to compute, and its address over the iteration shape."""
 
     source: Located
@@ -124,7 +124,7 @@ class Target:
         return self.source.value
 
 
-def target(value: Value, buffer: Buffer, shape: Shape) -> Target:
+def target(value: Value, buffer: Buffer, shape: Shape) -> StoreTarget:
     """Return where `value` is stored when iterating over `shape`.
 
     Trailing reshapes cost nothing, because outputs are dense.
@@ -137,7 +137,7 @@ def target(value: Value, buffer: Buffer, shape: Shape) -> Target:
             f"the kernel iterates over {shape}"
         )
     here = identity(shape)
-    return Target(Located(value, here), buffer, address(here, shape, len(shape)))
+    return StoreTarget(Located(value, here), buffer, address(here, shape, len(shape)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""`Step`: the body of a new scan, built together with the operands that its inputs bind to.
+"""`LoopStep`: the body of a new scan, built together with the operands that its inputs bind to.
 
-    step = Step("sum")
+    step = LoopStep("sum")
     total, x = step.carry(zero), step.row(xs)
     (last,), () = step.scan([total + x], [], length=10)
 
@@ -19,7 +19,7 @@ from rlx.ir.types import TensorType
 from rlx.passes.loops.rebuild_body import free_name
 
 
-class Step:
+class LoopStep:
     """A scan under construction."""
 
     def __init__(self, name: str) -> None:

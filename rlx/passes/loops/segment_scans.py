@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts
-from rlx.passes.loops.loop_steps import Step, name_of
+from rlx.passes.loops.loop_steps import LoopStep, name_of
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 
 
@@ -73,7 +73,7 @@ def segmented(
 def _run(
     given: Parts[Value], body: Graph, segments: int, steps: int, *, reverse: bool
 ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    step = Step(f"{body.name}_segments")
+    step = LoopStep(f"{body.name}_segments")
     inputs = Parts.of(body.inputs, len(given.carries), len(given.consts))
     values = [step.carry(v, name_of(n)) for v, n in zip(given.carries, inputs.carries, strict=True)]
     values += [step.const(v, name_of(n)) for v, n in zip(given.consts, inputs.consts, strict=True)]

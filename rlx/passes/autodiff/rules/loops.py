@@ -19,7 +19,7 @@ from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.residuals import choose_residuals, invariant_values
 from rlx.passes.autodiff.sweep import active_values, jvp_in_graph, vjp_in_graph
 from rlx.passes.autodiff.through import pull_through
-from rlx.passes.loops.loop_steps import Step, fresh_input, name_of
+from rlx.passes.loops.loop_steps import LoopStep, fresh_input, name_of
 from rlx.passes.loops.segment_scans import segmented
 from rlx.passes.rewrites.hoist_updates import hoist_updates
 
@@ -38,7 +38,7 @@ class Loop:
     def num_carries(self) -> int:
         return len(self.given.carries)
 
-    def declare(self, step: Step) -> list[Value]:
+    def declare(self, step: LoopStep) -> list[Value]:
         """Declare this scan's operands in `step`; return what the body's inputs become."""
         return [
             *_declared(step.carry, self.given.carries, self.inputs.carries),
@@ -79,7 +79,7 @@ def scan_jvp(
         length,
         reverse,
     )
-    step = Step(f"{body.name}_jvp")
+    step = LoopStep(f"{body.name}_jvp")
     values, moving = _dual_inputs(loop, step, tangents)
     results = step.graph.inline(body, values)
     moved = jvp_in_graph(step.graph, results, values, moving)
@@ -115,7 +115,7 @@ def moving_carries(body: Graph, mask: Sequence[bool], num_carries: int) -> list[
 
 
 def _dual_inputs(
-    loop: Loop, step: Step, tangents: Sequence[Value | None]
+    loop: Loop, step: LoopStep, tangents: Sequence[Value | None]
 ) -> tuple[list[Value], list[Value | None]]:
     """Declare every operand and after each part its tangents."""
     values: list[Value] = []
@@ -251,7 +251,7 @@ class _Sweep:
         saved = choose_residuals(needed, joint.inputs.carries, free)
         if not saved:
             return [], ()
-        step = Step(self.loop.body.name)
+        step = LoopStep(self.loop.body.name)
         value_map = dict(zip(joint.inputs.all, self.loop.declare(step), strict=True))
         outputs = (*joint.results[: self.loop.num_carries], *saved)
         _copy_ancestors(step.graph, joint.graph, outputs, value_map)
@@ -268,7 +268,7 @@ class _Sweep:
     def _backward(self, joint: _Joint, saved: Sequence[Value], stored: Sequence[Value]) -> Sparse:
         """Append the scan in the other direction."""
         at, loop = self.at, self.loop
-        step = Step(f"{loop.body.name}_vjp")
+        step = LoopStep(f"{loop.body.name}_vjp")
         value_map: dict[Value, Value] = {}
         for seed, cotangent, like in zip(
             joint.carry_seeds, self.carry_cotangents, loop.given.carries, strict=True
@@ -298,7 +298,7 @@ class _Sweep:
     def _finish(
         self,
         joint: _Joint,
-        step: Step,
+        step: LoopStep,
         value_map: dict[Value, Value],
         totals: dict[Value, Value],
         continued: Collection[Value],

@@ -22,7 +22,7 @@ from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.rules.loops import moving_carries
 from rlx.passes.autodiff.sweep import jvp_in_graph
 from rlx.passes.autodiff.through import pull_through
-from rlx.passes.loops.loop_steps import Step, fresh_input, mirror, name_of
+from rlx.passes.loops.loop_steps import LoopStep, fresh_input, mirror, name_of
 
 _FEW_TRIPS = 128
 """So many steps are not worth skipping by the block."""
@@ -102,7 +102,7 @@ def _counted(
         return _until(trips, trips.graph.constant(0, DType.I64), values, body, split, most)
     steps = math.isqrt(most - 1) + 1
     blocks = (_idle(body, split, counted=True), *_blocks(body, split, steps))
-    step = Step(body.name)
+    step = LoopStep(body.name)
     carried, consts = _declared(step, values, body, split)
     total = step.const(trips, "trips")
     count = -(-most // steps)
@@ -120,7 +120,7 @@ def _blocks(body: Graph, split: int, steps: int) -> tuple[Graph, Graph]:
     some.set_outputs(_until(trips, start, values, body, split, steps))
     values = mirror(every, body)
     _declare_trips(every)
-    step = Step(body.name)
+    step = LoopStep(body.name)
     carried, consts = _declared(step, values, body, split)
     following = step.graph.inline(body, (*carried, *consts))
     every.set_outputs(step.scan(following, [], length=steps)[0])
@@ -131,7 +131,7 @@ def _until(
     trips: Value, start: Value, values: Sequence[Value], body: Graph, split: int, steps: int
 ) -> tuple[Value, ...]:
     """Run `body` for trips `start`, `start + 1`, ..., but not from number `trips` on."""
-    step = Step(body.name)
+    step = LoopStep(body.name)
     carried, consts = _declared(step, values, body, split)
     last = step.const(trips, "trips")
     numbers = trips.graph.constant(np.arange(steps, dtype=np.int64))
@@ -156,7 +156,7 @@ def _declare_trips(graph: Graph) -> tuple[Value, Value]:
 
 
 def _declared(
-    step: Step, values: Sequence[Value], body: Graph, split: int
+    step: LoopStep, values: Sequence[Value], body: Graph, split: int
 ) -> tuple[list[Value], list[Value]]:
     """Declare carries and consts of `step` like those of `body`."""
     named = list(zip(values, map(name_of, body.inputs), strict=True))

@@ -13,7 +13,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 from rlx.ir.types import TensorType
-from rlx.passes.loops.loop_steps import Step
+from rlx.passes.loops.loop_steps import LoopStep
 from rlx.passes.vmap.batching import (
     Batching,
     MaybeBatched,
@@ -134,7 +134,7 @@ def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Va
 
 def _updated_in_turn(whole: Value, updates: Value, starts: Value) -> Value:
     """Scan over the examples; the carry holds all of them."""
-    step = Step("update_examples")
+    step = LoopStep("update_examples")
     examples = whole.graph.iota(type=TensorType(DType.I64, (whole.shape[0],)))
     carry = step.carry(whole, "examples")
     number, update, start = step.row(examples, "n"), step.row(updates, "u"), step.row(starts, "at")
