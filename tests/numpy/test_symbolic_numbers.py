@@ -15,14 +15,14 @@ from rlx.ir.dtype import DType
 
 BACKENDS = ("c", "llvm", "reference")
 BOUND = 9
-Program = Callable[[Any], Any]
+SizedProgram = Callable[[Any], Any]
 NAMES: dict[str, Any] = {"key": rlx.random.key(3)}
 
 
-def both(text: str) -> tuple[Program, Program]:
+def both(text: str) -> tuple[SizedProgram, SizedProgram]:
     """Return an expression of `x`, and of `n` elements, by rlx.numpy and by NumPy."""
 
-    def by(np: Any) -> Program:
+    def by(np: Any) -> SizedProgram:
         return lambda x: eval(text, {"np": np, "x": x, "n": x.shape[0], "rlx": rlx, **NAMES})
 
     return by(rnp), by(np)
@@ -62,7 +62,7 @@ CASES = [
 ]
 
 
-def graph_of(program: Program, least: int) -> rlx.Graph:
+def graph_of(program: SizedProgram, least: int) -> rlx.Graph:
     extent = rlx.Dim("n", min=least, max=BOUND)
     return rlx.jit(program).graph(rlx.TensorType(DType.F64, (extent,)))
 
@@ -93,7 +93,7 @@ def steps(x: Any) -> Any:
     return rlx.scan(lambda carry, row: (carry * 0.9 + row, carry * row), 1.0, x)
 
 
-LOOPS: dict[str, Program] = {
+LOOPS: dict[str, SizedProgram] = {
     "carry": lambda x: steps(x)[0],
     "rows": lambda x: steps(x)[1],
     "reverse": lambda x: rlx.scan(lambda c, row: (c * 0.9 + row, c), 0.5, x, reverse=True)[1],
