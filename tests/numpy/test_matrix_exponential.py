@@ -1,4 +1,4 @@
-"""`linalg.expm` beside SciPy's, for matrices that need many squarings, and few."""
+"""`linalg.expm` against SciPy's, for matrices that need many squarings, and few."""
 
 from __future__ import annotations
 
