@@ -28,10 +28,8 @@ def l2_loss(predictions: Any, targets: Any = None) -> Any:
 
 @function
 def huber_loss(predictions: Any, targets: Any = None, *, delta: float = 1.0) -> Any:
-    """`l2_loss` near zero, straight lines from `delta` on."""
-    size = rnp.abs(_errors(predictions, targets))
-    near = rnp.minimum(size, delta)
-    return 0.5 * rnp.square(near) + delta * (size - near)
+    """`l2_loss` near zero, straight lines from `delta` on: `rlx.nn.huber`."""
+    return nn.huber(predictions, 0 if targets is None else targets, delta)
 
 
 @function
@@ -73,10 +71,8 @@ def cosine_distance(predictions: Any, targets: Any, *, epsilon: float = 0.0, axi
 
 @function
 def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
-    """The cross entropy of independent bits."""
-    labels = rnp.astype(labels, logits.dtype)
-    yes, no = nn.log_sigmoid(logits), nn.log_sigmoid(rnp.negative(logits))
-    return rnp.negative(labels * yes + (1.0 - labels) * no)
+    """The cross entropy of independent bits: `rlx.nn.sigmoid_cross_entropy`."""
+    return nn.sigmoid_cross_entropy(logits, rnp.astype(labels, logits.dtype))
 
 
 @function
