@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
 import rlx
@@ -122,3 +123,18 @@ def test_a_missing_count_has_no_probability(name: str, shapes: tuple[float, ...]
 def test_counts_below_infinity_are_certain() -> None:
     found = stats.poisson.cdf(np.array([np.inf, np.nan, -1.0]), 2.5)
     np.testing.assert_array_equal(found, [1, np.nan, 0])
+
+
+def test_infinite_parameters_give_the_limits() -> None:
+    inf = np.inf
+    a, b, x = np.array([
+        (inf, 1, 0.5), (1, inf, 0.5), (inf, inf, 0.5), (1, inf, 0), (inf, 1, 1), (2, 3, 0.5),
+        (0, 1, 0.5), (1, 0, 0.5), (0, 0, 0.5), (2, inf, 1),
+    ]).T  # fmt: skip
+    np.testing.assert_allclose(special.betainc(a, b, x), scipy.special.betainc(a, b, x), 1e-14)
+    a, x = np.array([(inf, 1), (1, inf), (inf, inf), (0, 1), (0, 0), (1, 0), (2, inf)]).T
+    np.testing.assert_array_equal(special.gammainc(a, x), scipy.special.gammainc(a, x))
+    np.testing.assert_array_equal(special.gammaincc(a, x), scipy.special.gammaincc(a, x))
+    np.testing.assert_array_equal(stats.poisson.cdf(3.0, np.array([inf, 0.0])), [0, 1])
+    slopes = rlx.grad(lambda x: special.betainc(inf, 2.0, x) + special.gammainc(inf, x))(0.5)
+    assert slopes == 0

@@ -97,6 +97,8 @@ def _away(x: Any, tiny: float) -> Any:
 def _both(a: Any, x: Any) -> Any:
     """The lower and the upper function, neither as a difference where it is small."""
     a, x = inexact(a, x)
+    endless = rnp.isinf(a) & rnp.greater(a, 0)  # all of the function is at infinity
+    a = rnp.where(endless, 1, a)
     right = rnp.greater(x, a + 1)
     factor = _lower_factor(a, x)
     lower = factor * _series(a, rnp.where(right, 0, x))
@@ -109,7 +111,9 @@ def _both(a: Any, x: Any) -> Any:
     # All of the function of order 0 is at 0 itself
     none = rnp.logical_and(rnp.equal(a, 0), rnp.greater(x, 0))
     lower, upper = rnp.where(none, 1, lower), rnp.where(none, 0, upper)
+    lower, upper = rnp.where(endless, 0, lower), rnp.where(endless, 1, upper)
     wrong = rnp.logical_or(rnp.less(x, 0), rnp.less_equal(a, 0) & rnp.logical_not(none))
+    wrong = rnp.logical_or(wrong, endless & rnp.isinf(x))
     return rnp.where(wrong, rnp.nan, lower), rnp.where(wrong, rnp.nan, upper)
 
 
@@ -141,12 +145,14 @@ def _gamma_slopes(primals: Any, tangents: Any) -> Any:
     safe = rnp.where(rnp.greater(x, 0) & rnp.logical_not(rnp.isinf(x)), x, 1)
     by_x = rnp.exp((a - 1) * rnp.log(safe) - safe - gammaln(a))
     by_x = rnp.where(rnp.greater(x, 0), by_x, rnp.where(rnp.equal(a, 1), 1, 0))
-    by_x = rnp.where(rnp.isinf(x), 0, by_x)
+    endless = rnp.isinf(a)
+    by_x = rnp.where(rnp.isinf(x) | endless, 0, by_x)
+    by_order = _slope_by_order(rnp.where(endless, 1, a) * rnp.ones_like(x), x * rnp.ones_like(a))
 
     # No slope where there is no value; a factor, so that the tangent stays linear
     value = _both(stop_gradient(a), stop_gradient(x))[0]
     known = rnp.where(rnp.isnan(value), rnp.nan, 1.0)
-    return known * (by_x * dx + _slope_by_order(a * rnp.ones_like(x), x * rnp.ones_like(a)) * da)
+    return known * (by_x * dx + rnp.where(endless, 0, by_order) * da)
 
 
 def _moved(a: Any, x: Any) -> tuple[Any, Any, Any]:
@@ -275,13 +281,16 @@ def betainc(a: Any, b: Any, x: Any, /) -> Array:
 @betainc.defjvp
 def _betainc_jvp(primals: Any, tangents: Any) -> Any:
     (a, b, x), (da, db, dx) = primals, tangents
-    inside = rnp.logical_and(rnp.greater(x, 0), rnp.less(x, 1))
+    limit = rnp.isinf(a) | rnp.isinf(b) | rnp.equal(a, 0) | rnp.equal(b, 0)
+    a, b = (rnp.where(limit, 1, shape) for shape in (a, b))
+    inside = rnp.greater(x, 0) & rnp.less(x, 1) & rnp.logical_not(limit)
     safe = rnp.where(inside, x, 0.5)
     by_x = rnp.exp((a - 1) * rnp.log(safe) + (b - 1) * rnp.log1p(-safe) - betaln(a, b))
 
     one = rnp.ones_like(a + b + x)
     by_a, by_b = _slopes_by_shapes(a * one, b * one, x * one)
-    return betainc(a, b, x), rnp.where(inside, by_x, 0) * dx + by_a * da + by_b * db
+    by_a, by_b = (rnp.where(limit, 0, slope) for slope in (by_a, by_b))
+    return betainc(*primals), rnp.where(inside, by_x, 0) * dx + by_a * da + by_b * db
 
 
 @kept
