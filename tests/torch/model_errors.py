@@ -92,7 +92,7 @@ def _without_dropout(model: torch.nn.Module) -> None:
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
         for name, value in list(vars(module).items()):
-            if "dropout" in name and isinstance(value, float):
+            if "drop" in name and isinstance(value, float):
                 setattr(module, name, 0.0)
 
 
