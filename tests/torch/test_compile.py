@@ -215,6 +215,20 @@ def test_an_unknown_option_names_those_there_are() -> None:
     assert "backend, threads, precision, resident, random" in str(raised.value)
 
 
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+def test_modes_of_pytorch_are_taken(mode: str) -> None:
+    model, x = mlp(), torch.randn(5, 6)
+    with torch.no_grad():
+        close(compiled(model, mode=mode)(x), model(x))
+
+
+def test_an_unknown_mode_names_those_there_are() -> None:
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
+        compiled(mlp(), mode="fast")(torch.randn(5, 6))
+    assert isinstance(raised.value.inner_exception, InputError)
+    assert "reduce-overhead" in str(raised.value)
+
+
 def test_an_operator_without_a_rule_is_named_with_its_line() -> None:
     def special(x: Any) -> Any:
         y = x * 2
