@@ -150,8 +150,8 @@ def _key(tree: Tree, operation: Operation) -> tuple[int, bool] | None:
     if not isinstance(a, int) or not isinstance(b, int) or a % 2 or b != a + 1:
         return None
     is_float = dtype_of(operation.operand_type(a // 2)).is_float
-    if is_float and kind == "TOTALORDER" and left == a:
-        return None
+    if is_float and kind == "TOTALORDER" and (left == a or direction == "GT"):
+        return None  # zeros of both signs differ, or NaN comes first
     return a // 2, direction == "GT"
 
 

@@ -152,6 +152,23 @@ def test_a_scatter_by_any_region_leaves_out_what_is_outside() -> None:
     np.testing.assert_allclose(rlx.from_stablehlo(text)(X, np.array(True)), expected)
 
 
+def test_a_descending_total_order_begins_with_nan() -> None:
+    values = np.array([[1.0, np.nan, -0.0, np.inf]] * 2, "f4")
+    region = """({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %nan = stablehlo.constant dense<0x7FC00000> : tensor<f32>
+        %p = stablehlo.compare NE, %a, %a : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        %q = stablehlo.select %p, %nan, %a : tensor<i1>, tensor<f32>
+        %r = stablehlo.compare NE, %b, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        %s = stablehlo.select %r, %nan, %b : tensor<i1>, tensor<f32>
+        %t = stablehlo.compare GT, %q, %s, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %t : tensor<i1>
+    })"""
+    operation = f'"stablehlo.sort"(%x) <{{dimension = 1 : i64}}> {region} : ({TENSOR}) -> {TENSOR}'
+    found = rlx.from_stablehlo(module(operation, TENSOR))(values, np.array(True))
+    np.testing.assert_array_equal(found, [[np.nan, np.inf, 1, 0]] * 2)
+
+
 _CONSTANTS = [
     ("bf16", "dense<[1.0, -2.5]>", [1.0, -2.5]),
     ("f16", "dense<1.5>", [1.5, 1.5]),
