@@ -12,6 +12,7 @@ from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.lazy_table import LazyTable
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import (
@@ -118,7 +119,7 @@ def test_missing_rule_inside_a_formula_names_both_ops_and_the_users_line(
 
 def test_reason_for_having_no_derivative_is_part_of_the_error(declared: Declared) -> None:
     drawn = declared.op("drawn")
-    declared.patch.setattr(registry.facts, "_reasons", {})
+    declared.patch.setattr(registry.facts, "_reasons", LazyTable("no derivative"))
     registry.nondifferentiable(drawn, because="it draws random numbers")
     with pytest.raises(NoDerivativeError, match="it draws random numbers"):
         derivatives(drawn)
