@@ -16,7 +16,7 @@ import rlx
 ROOT = Path(rlx.__file__).parent
 
 LAYERS = (
-    ("dataclass", "errors", "garbage", "locks", "public_names"),
+    ("dataclass", "errors", "garbage", "locks", "progress", "public_names"),
     ("limits",),
     ("files",),
     ("safetensors_file",),

@@ -61,6 +61,7 @@ from rlx.passes.rewrites.simplify import simplify
 from rlx.passes.rewrites.split_phases import split_phases
 from rlx.passes.rewrites.update_in_place import update_in_place
 from rlx.passes.stage_files import dump_directory, write_stage
+from rlx.progress import stage
 from rlx.target import Target
 
 
@@ -116,6 +117,7 @@ class Pipeline:
         records: list[PassRecord] = []
         for number, graph_pass in enumerate(self.passes, start=1):
             before = done.graph
+            stage(f"pass {graph_pass.name}", number, len(self.passes))
             started = time.perf_counter()
             done = done.then(graph_pass)
             finished = time.perf_counter()

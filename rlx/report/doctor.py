@@ -24,7 +24,7 @@ from rlx.tracing import eager
 
 _VARIABLES = (
     "RLX_CC", "CC", "RLX_BLAS", "RLX_CACHE_DIR", "RLX_NUM_THREADS", "RLX_DUMP",
-    "OPENBLAS_CORETYPE",
+    "RLX_PROGRESS", "OPENBLAS_CORETYPE",
 )  # fmt: skip
 _OPTIONAL = {"safetensors": "weights in .safetensors files", "onnx": "ONNX models"}
 

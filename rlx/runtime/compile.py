@@ -18,6 +18,7 @@ from rlx.errors import GraphError, UnsupportedError
 from rlx.garbage import collecting_rarely
 from rlx.ir.graph import Graph
 from rlx.locks import unforkable
+from rlx.progress import showing, stage
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import find_blas, has_lapack, takes_products
@@ -239,7 +240,7 @@ class Compiled:
 def _obtain(graph: Graph | NamedGraph, cache: ProgramCache, threads: int) -> Compiled:
     """Return the program of a graph: from the cache, or compiled."""
     key = None if os.environ.get("RLX_DUMP") else cache.key(graph, threads)
-    with unforkable(), collecting_rarely():
+    with unforkable(), collecting_rarely(), showing(graph.name):
         return recall(graph, cache, key, threads) or make(graph, cache, key, threads)
 
 
@@ -270,6 +271,7 @@ def make(graph: Graph | NamedGraph, cache: ProgramCache, key: str | None, thread
     origin = _origin(graph)
     if isinstance(graph, Graph):
         image, program = prepare(graph, cache, threads)
+        stage("machine code")
         native = cache.backend.load(program.module, cache.target)
         if key is not None:
             cache.keep(key, graph, image, native)

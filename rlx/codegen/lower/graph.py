@@ -28,6 +28,7 @@ from rlx.ir.numbering import number_nodes
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.passes.memory.planner import ALIGNMENT, plan_memory
+from rlx.progress import stage
 from rlx.target import Target
 
 
@@ -101,7 +102,8 @@ def make_kernels(schedule: Schedule, target: Target | None = None) -> dict[tuple
         users.setdefault(thunk.kernel_key, []).append(thunk)
     taken: dict[str, int] = {}
     kernels = {}
-    for key, thunks in users.items():
+    for number, (key, thunks) in enumerate(users.items(), start=1):
+        stage("kernels", number, len(users))
         node = thunks[0].node
         with blamed(f"building the kernel of {node.title}", node.source):
             name = _unique(kernel_name(thunks[0]), taken)
