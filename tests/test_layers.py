@@ -220,9 +220,7 @@ def places_of_names() -> Mapping[str, Sequence[str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "name", ["Program", "Parts", "Layout", "Carried", "Bound", "Target"]
-)
+@pytest.mark.parametrize("name", ["Program", "Parts", "Layout", "Carried", "Bound", "Target"])
 def test_a_common_word_is_the_name_of_one_thing(name: str) -> None:
     declared = places_of_names().get(name, ())
     assert len(declared) <= 1, declared
