@@ -97,6 +97,13 @@ class UnsupportedError(RlxError, NotImplementedError):
     """A valid program that this backend or target cannot run; also a `NotImplementedError`."""
 
 
+class SymbolicExtentError(ShapeError, UnsupportedError):
+    """An extent is symbolic where a number is needed, or its bounds do not decide a comparison.
+
+    The same program with numbers for its extents may be valid.
+    """
+
+
 class ToolchainError(RlxError, RuntimeError):
     """A missing or failing compiler or library: the command, its exit code, its own words."""
 

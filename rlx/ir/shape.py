@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 from rlx.dataclass import dataclass
-from rlx.errors import ShapeError, UnsupportedError
+from rlx.errors import ShapeError, SymbolicExtentError
 from rlx.ir.dtype import DType
 
 RESERVED = frozenset(
@@ -132,7 +132,7 @@ class Dim:
             return _with_numbers(operator.mul, self, other)
         count = len(self.terms) * len(_terms(other))
         if count > _MOST_TERMS:
-            raise ShapeError(
+            raise SymbolicExtentError(
                 f"a product of extents has {count} terms; at most {_MOST_TERMS} are computed with",
                 remedy="declare symbols for the extents themselves, or give numbers for some",
             )
@@ -193,7 +193,7 @@ class Dim:
         return _with_numbers(operator.pow, other, self)
 
     def __float__(self) -> NoReturn:
-        raise ShapeError(
+        raise SymbolicExtentError(
             f"extent {self} is symbolic; float() needs its number",
             remedy="use the function of rlx.numpy, which takes an extent as a traced integer: "
             "rlx.numpy.sqrt(x.shape[0])",
@@ -207,7 +207,7 @@ class Dim:
             return True
         if is_at_most(other + 1, self):
             return False
-        raise UnsupportedError(
+        raise SymbolicExtentError(
             f"whether {self} is at most {other} differs between runs",
             remedy="give bounds that decide it, rlx.Dim(..., min=, max=), or a number for the "
             "extent",
@@ -221,6 +221,14 @@ class Dim:
 
     def __gt__(self, other: Extent) -> bool:
         return not self <= other if isinstance(other, (int, Dim)) else NotImplemented
+
+    def __index__(self) -> NoReturn:
+        raise SymbolicExtentError(
+            f"extent {self} is symbolic; this function needs a number",
+            remedy="trace it for a fixed size, or use a function that takes any extent",
+        )
+
+    __int__ = __index__
 
     def __str__(self) -> str:
         text = "+".join(_term_text(monomial, coefficient) for monomial, coefficient in self.terms)
@@ -266,7 +274,10 @@ def _with_numbers(operation: Callable[[Any, Any], Any], left: Any, right: Any) -
 
 
 def divide(dividend: Extent, divisor: Extent) -> Extent:
-    """Return the exact quotient of two extents, or raise ShapeError."""
+    """Return the exact quotient of two extents, or raise ShapeError.
+
+    SymbolicExtentError where the symbols do not decide it.
+    """
     if isinstance(dividend, int) and isinstance(divisor, int):
         if divisor == 0 or dividend % divisor:
             raise ShapeError(
@@ -286,7 +297,7 @@ def divide(dividend: Extent, divisor: Extent) -> Extent:
         (own, factor), *_ = _terms(rest)
         missing = _without(own, leading)
         if missing is None or coefficient == 0 or factor % coefficient:
-            raise ShapeError(
+            raise SymbolicExtentError(
                 f"extent {dividend} is not divisible by {divisor}",
                 remedy="choose an extent that is a multiple of the divisor",
             )
@@ -431,7 +442,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
                 result[axis] = extent
             elif extent not in (1, result[axis]):
                 listed = " and ".join(format_shape(shape) for shape in shapes)
-                raise ShapeError(
+                numbers = isinstance(extent, int) and isinstance(result[axis], int)
+                raise (ShapeError if numbers else SymbolicExtentError)(
                     f"shapes {listed} do not broadcast: "
                     f"extents {result[axis]} and {extent} differ on axis {axis - rank}",
                     remedy="make the extents equal, or insert an axis of extent 1 with x[:, None]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rlx.dataclass import dataclass
-from rlx.errors import ShapeError
+from rlx.errors import SymbolicExtentError
 from rlx.ir.dtype import DType
 from rlx.ir.layout import Layout
 from rlx.ir.shape import Extent, Shape, format_shape, product, upper
@@ -57,7 +57,9 @@ class TensorType:
     def static_shape(self) -> tuple[int, ...]:
         """The shape as integers; ShapeError if an extent is symbolic."""
         if not all(isinstance(extent, int) for extent in self.shape):
-            raise ShapeError(f"{self} has a symbolic extent", remedy="bind its symbols first")
+            raise SymbolicExtentError(
+                f"{self} has a symbolic extent", remedy="bind its symbols first"
+            )
         return tuple(extent for extent in self.shape if isinstance(extent, int))
 
     def with_shape(self, shape: Shape) -> TensorType:

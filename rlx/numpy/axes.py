@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import ShapeError
+from rlx.errors import ShapeError, SymbolicExtentError
 from rlx.ir.graph import calling_source
 from rlx.ir.shape import Dim, Shape, normalize_axis
 from rlx.tracing.apply import static_int
@@ -58,7 +58,7 @@ def static_shape(x: Any) -> tuple[int, ...]:
     shape = shape_of(x)
     for extent in shape:
         if not isinstance(extent, int):
-            raise ShapeError(
+            raise SymbolicExtentError(
                 f"extent {extent} is symbolic; this function needs a number",
                 remedy="trace it for a fixed size, or use a function that takes any extent",
             )

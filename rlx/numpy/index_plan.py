@@ -11,7 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rlx.dataclass import dataclass
-from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError, UnsupportedError
+from rlx.errors import (
+    DTypeError,
+    IndexOutOfRangeError,
+    ShapeError,
+    SymbolicExtentError,
+    UnsupportedError,
+)
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Dim, Extent, format_shape, is_at_most
 from rlx.numpy import elementwise
@@ -240,7 +246,7 @@ def _resolved(item: slice, extent: Extent, axis: int) -> slice:
             remedy="use a positive or a negative step",
         )
     if isinstance(step, Dim):
-        raise UnsupportedError(
+        raise SymbolicExtentError(
             f"a slice has step {step}, which differs between runs", remedy="use a number"
         )
     if isinstance(start, Dim) or isinstance(stop, Dim) or isinstance(extent, Dim):
@@ -285,7 +291,7 @@ def _not_before(low: Extent, high: Extent, item: slice) -> Extent:
         return high
     if is_at_most(high, low):
         return low
-    raise UnsupportedError(
+    raise SymbolicExtentError(
         f"whether the slice {item.start}:{item.stop} is empty differs between runs",
         remedy="give bounds that decide it, rlx.Dim(..., min=, max=), or a number for the extent",
     )

@@ -11,12 +11,12 @@ from dataclasses import fields
 from typing import Any
 
 import torch
-from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from rlx.errors import InputError
 from rlx.torch.decompositions import decompositions
+from rlx.torch.partition import partition
 from rlx.torch.program import CompiledGraph, Options
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -43,7 +43,7 @@ def compile_module(
         bw_compiler=functools.partial(make, "backward"),
         inference_compiler=functools.partial(make, "inference"),
         decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
     )(module, example_inputs)
     return compiled
 

@@ -26,7 +26,7 @@ from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
 from rlx.limits import LoadLimits, loading
 from rlx.torch.decompositions import decompositions
-from rlx.torch.interpreter import GraphFunction, constant
+from rlx.torch.interpreter import GraphFunction, constant, size_of_draw
 from rlx.torch.rules.random import from_key
 from rlx.torch.types import Extents, as_array, dtype_of
 from rlx.tracing.trace import TracedArray, as_value, current_trace, opened, shape_of
@@ -276,9 +276,7 @@ class TorchFunction:
             )
         found = []
         for number, (node, draw) in enumerate(self.draws.items()):
-            meta = node.meta["val"]
-            first = meta[0] if isinstance(meta, (tuple, list)) else meta
-            shape = tuple(map(extents.extent, first.shape))
+            shape = tuple(map(extents.extent, size_of_draw(node, draw)))
             found.append(from_key(draw, random.fold_in(key, number), shape))
         return found
 

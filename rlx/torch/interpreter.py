@@ -12,7 +12,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from torch.fx import GraphModule, Node
 
 import rlx.numpy as rnp
-from rlx.errors import NoRuleError, RlxError, ShapeError, Source, UnsupportedError
+from rlx.errors import InternalError, NoRuleError, RlxError, Source, UnsupportedError, blamed
 from rlx.ir.dtype import DType
 from rlx.torch import rules as rules  # fills the table
 from rlx.torch.registry import Entry, entry_of, name_of
@@ -74,15 +74,14 @@ class GraphFunction:
             args = [drawn.get(node), *args]
             kwargs = {name: x for name, x in kwargs.items() if name != "generator"}
         try:
-            with open_graph().attributed(source):
+            with open_graph().attributed(source), blamed(name_of(node.target), source):
                 return self._apply(entry, node, args, kwargs)
         except RlxError as error:
             name = name_of(node.target)
             if error.message.startswith(f"{name}: "):
                 raise
             where = source or error.source
-            text = f"{name}: {error.message}"
-            raise type(error)(text, source=where, remedy=error.remedy) from error
+            raise error.rewritten(f"{name}: {error.message}", where) from error
 
     def _apply(self, entry: Entry, node: Node, args: Any, kwargs: Any) -> Any:
         args = tuple(_argument(x) for x in args)
@@ -131,10 +130,7 @@ class GraphFunction:
             isinstance(own, int) and isinstance(size, int) and own != size
             for own, size in zip(result.shape, meta.shape, strict=True)
         ):
-            raise ShapeError(
-                f"the rule gives shape {result.shape}, PyTorch {tuple(meta.shape)}",
-                remedy="report the operator and its arguments: the rule is wrong",
-            )
+            raise InternalError(f"the rule gives shape {result.shape}, PyTorch {tuple(meta.shape)}")
         return result
 
 
@@ -150,6 +146,14 @@ def _draw_of(node: Node) -> Draw | None:
     meta = node.meta["val"]
     first = meta[0] if isinstance(meta, (tuple, list)) else meta
     return draw_of(node.target, node.args, node.kwargs, dtype_of(first.dtype))
+
+
+def size_of_draw(node: Node, draw: Draw) -> Any:
+    """Return the shape of what is drawn for a node, in PyTorch's sizes."""
+    of = node if draw.operand is None else node.args[draw.operand]
+    assert isinstance(of, Node)  # an operand that is a tensor
+    meta = of.meta["val"]
+    return (meta[0] if isinstance(meta, (tuple, list)) else meta).shape
 
 
 def constant(tensor: torch.Tensor) -> np.ndarray[Any, Any]:

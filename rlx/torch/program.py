@@ -15,14 +15,14 @@ from torch.fx import GraphModule, Node
 
 import rlx.numpy as rnp
 from rlx.dataclass import dataclass
-from rlx.errors import ShapeError, UnsupportedError
+from rlx.errors import SymbolicExtentError, UnsupportedError
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
 from rlx.passes.rewrites.inline_calls import inline_calls
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.runtime.compile import compile
-from rlx.torch.interpreter import GraphFunction
+from rlx.torch.interpreter import GraphFunction, size_of_draw
 from rlx.torch.layouts import Order, dense_order, inverse, rows
 from rlx.torch.registry import name_of
 from rlx.torch.rules.random import Draw, from_key
@@ -147,7 +147,7 @@ class CompiledGraph:
             try:
                 variant = self._variants[key] = self._compiled(symbols, args)
                 return variant
-            except (ShapeError, UnsupportedError, TypeError):
+            except SymbolicExtentError:
                 self._is_exact = True
         exact = tuple(sorted(binding.items()))
         if exact not in self._variants:
@@ -172,7 +172,7 @@ class CompiledGraph:
         arguments = [self._argument(place, extents, args[place]) for place in self._places]
         residents = self._residents_at(args)
         draws = [
-            (draw, tuple(map(extents.extent, _first(node).shape)))
+            (draw, tuple(map(extents.extent, size_of_draw(node, draw))))
             for node, draw in function.draws.items()
         ]
         outputs: list[Any] = []
@@ -291,11 +291,6 @@ def _symbols(meta: Any) -> set[Any]:
 
 def _type(meta: Any, extents: Extents) -> TensorType:
     return TensorType(dtype_of(meta.dtype), tuple(map(extents.extent, meta.shape)))
-
-
-def _first(node: Node) -> Any:
-    meta = node.meta["val"]
-    return meta[0] if isinstance(meta, (tuple, list)) else meta
 
 
 def _number(meta: Any, extents: Extents) -> Any:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from rlx.errors import DTypeError, UnsupportedError
+from rlx.errors import DTypeError, SymbolicExtentError, UnsupportedError
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
@@ -131,7 +131,7 @@ class Extents:
         if type(expression).__name__ in ("FloorDiv", "CleanDiv"):
             dividend, divisor = map(self._of, expression.args)
             return dividend // divisor
-        raise UnsupportedError(
+        raise SymbolicExtentError(
             f"the extent {expression} has no form in rlx",
             remedy="compile it for fixed sizes, with dynamic=False",
         )

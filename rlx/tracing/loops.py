@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rlx.errors import DTypeError, InputError, ShapeError
+from rlx.errors import DTypeError, InputError, ShapeError, SymbolicExtentError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
@@ -58,7 +58,7 @@ def scan_rows(
     rows, rows_tree = tree_flatten(xs)
     steps = count_steps(rows, leaf_names(rows_tree, "xs"), length)
     if not isinstance(steps, int):
-        raise ShapeError(
+        raise SymbolicExtentError(
             f"the number of steps, {steps}, is symbolic; this function needs a number",
             source=calling_source(),
             remedy="trace it for a fixed size, or write the loop with rlx.scan",

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from functorch.compile import aot_function
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-)
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.testing._internal import common_methods_invocations
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -41,30 +36,32 @@ class Call:
 
     function: Callable[..., list[torch.Tensor]]
     tensors: list[torch.Tensor]
+    smooth: Callable[[Any], Any]
+    """Makes of the results what has a gradient: without the phase of an eigenvector, for one."""
 
 
-def calls(info: Any, dtype: torch.dtype, most: int) -> Iterator[Call]:
-    """Yield the sample inputs of an operator, `most` at most."""
+def calls(info: Any, dtype: torch.dtype, most: int | None) -> list[Call]:
+    """Return sample inputs of an operator: all, or `most` evenly spaced among them."""
     gradients = info.supports_autograd and dtype.is_floating_point
     torch.manual_seed(0)
-    samples = info.sample_inputs("cpu", dtype, requires_grad=gradients)
-    for sample in itertools.islice(samples, most):
-        yield as_call(info.op, (sample.input, sample.args, sample.kwargs))
+    samples = list(info.sample_inputs("cpu", dtype, requires_grad=gradients))
+    if most is not None and len(samples) > most:
+        samples = [samples[i * len(samples) // most] for i in range(most)]
+    return [as_call(info.op, sample) for sample in samples]
 
 
-def as_call(op: Callable[..., Any], given: Any) -> Call:
-    leaves, tree = tree_flatten(given)
+def as_call(op: Callable[..., Any], sample: Any) -> Call:
+    leaves, tree = tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-    def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    def function(*tensors: torch.Tensor) -> Any:
         moved = list(leaves)
         for place, tensor in zip(places, tensors, strict=True):
             moved[place] = tensor
         first, args, kwargs = tree_unflatten(moved, tree)
-        found, _ = tree_flatten(op(first, *args, **kwargs))
-        return [x for x in found if isinstance(x, torch.Tensor)]
+        return op(first, *args, **kwargs)
 
-    return Call(function, [leaves[i] for i in places])
+    return Call(function, [leaves[i] for i in places], sample.output_process_fn_grad)
 
 
 def through_rlx(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
@@ -79,23 +76,44 @@ def through_rlx(function: Callable[..., Any], options: Options) -> Callable[...,
     )
 
 
-def run(function: Callable[..., Any], tensors: Sequence[torch.Tensor], seed: int) -> Any:
-    """Return results, and the gradients of a weighted sum of them."""
-    given = [x.detach().clone().requires_grad_(x.requires_grad) for x in tensors]
+def _tensors(found: Any) -> list[torch.Tensor]:
+    return [x for x in tree_flatten(found)[0] if isinstance(x, torch.Tensor)]
+
+
+def outputs(call: Call, given: Sequence[torch.Tensor]) -> tuple[Any, list[torch.Tensor]]:
+    """Return results of a call, and those of them, as `smooth` has them, that have a gradient."""
+    found = call.function(*given)
+    try:
+        smooth = call.smooth(found)
+    except (TypeError, ValueError, AttributeError, RuntimeError):
+        smooth = found
+    return _tensors(found), [x for x in _tensors(smooth) if x.requires_grad]
+
+
+def run(call: Call, tensors: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> Any:
+    """Return results, the gradients of a sum of them with `weights`, and the smooth results."""
+    with torch.enable_grad():
+        given = [
+            x.detach().clone().requires_grad_(old.requires_grad)
+            for x, old in zip(tensors, call.tensors, strict=True)
+        ]
+        results, smooth = outputs(call, given)
+        wanted = [x for x in given if x.requires_grad]
+        gradients: Sequence[Any] = []
+        if wanted and smooth:
+            gradients = torch.autograd.grad(smooth, wanted, list(weights), allow_unused=True)
+    return [x.detach() for x in results], list(gradients), [x.detach() for x in smooth]
+
+
+def weights_of(call: Call, seed: int) -> list[torch.Tensor]:
+    """Return cotangents, which do not depend on the dtype but for their rounding."""
+    draw = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
-    results = function(*given)
-    wanted = [x for x in given if x.requires_grad]
-    smooth = [x for x in results if x.requires_grad]
-    gradients: Sequence[Any] = []
-    if wanted and smooth:
-        draw = torch.Generator().manual_seed(seed)
-        weights = [_weights(x, draw) for x in smooth]
-        gradients = torch.autograd.grad(smooth, wanted, weights, allow_unused=True)
-    return [x.detach() for x in results], gradients
+    given = [x.detach().clone().requires_grad_(x.requires_grad) for x in call.tensors]
+    return [_weights(x, draw) for x in outputs(call, given)[1]]
 
 
 def _weights(x: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
-    """Return cotangents that do not depend on the dtype but for their rounding."""
     wide = torch.complex128 if x.dtype.is_complex else torch.float64
     return torch.randn(x.shape, dtype=wide, generator=draw).to(x.dtype)
 
@@ -108,26 +126,34 @@ def _largest(x: torch.Tensor) -> float:
     return max(1.0, float(finite.max())) if finite.numel() else 1.0
 
 
-def eager(call: Call, seed: int) -> Any:
-    """Return what eager mode computes; None where it refuses the sample."""
-    try:
-        return run(call.function, call.tensors, seed)
-    except (RuntimeError, AssertionError, IndexError, ValueError):
-        return None
+def eager(group: Sequence[Call], weights: Sequence[Any], seed: int = 0) -> Any:
+    """Return what eager mode computes for the calls of a group, one after the other."""
+    torch.manual_seed(seed)
+    return [run(call, call.tensors, each) for call, each in zip(group, weights, strict=True)]
 
 
-def compiled(call: Call, options: Options, seed: int) -> Any:
-    """Return what rlx computes; None where values decide the size of a result.
+def compiled(group: Sequence[Call], weights: Sequence[Any], options: Options, seed: int = 0) -> Any:
+    """Return what one program of rlx computes for all calls of a group, with gradients."""
+    sizes = [(len(call.tensors), len(each)) for call, each in zip(group, weights, strict=True)]
 
-    PyTorch cannot trace such a call; Dynamo leaves it to Python.
-    """
-    try:
-        return run(through_rlx(call.function, options), call.tensors, seed)
-    except (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode):
-        return None
+    def joint(*tensors: torch.Tensor) -> Any:
+        given, found = iter(tensors), []
+        for call, (count, cotangents) in zip(group, sizes, strict=True):
+            own = list(itertools.islice(given, count))
+            found.append(run(call, own, list(itertools.islice(given, cotangents))))
+        return found
+
+    leaves = [
+        x.detach()
+        for call, each in zip(group, weights, strict=True)
+        for x in (*call.tensors, *each)
+    ]
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        return through_rlx(joint, options)(*leaves)
 
 
-def disagreement(call: Call, expected: Any, found: Any, seed: int) -> str:
+def disagreement(call: Call, weights: Any, expected: Any, found: Any) -> str:
     """Return how rlx and eager mode differ; "" where they agree.
 
     Rounding may make eager mode the one that is off: results in f32 may as well be those of eager
@@ -136,12 +162,18 @@ def disagreement(call: Call, expected: Any, found: Any, seed: int) -> str:
     text = difference(expected, found)
     if not text or all(x.dtype is not torch.float32 for x in call.tensors):
         return text
-    tensors = [
-        x.detach().double().requires_grad_(x.requires_grad) if x.dtype is torch.float32 else x
-        for x in call.tensors
-    ]
-    exact = eager(Call(call.function, tensors), seed)
-    return text if exact is None or not _is_as_near(exact, expected, found) else ""
+    tensors = [_in_f64(x).requires_grad_(x.requires_grad) for x in call.tensors]
+    wide = Call(call.function, tensors, call.smooth)
+    try:
+        (exact,) = eager([wide], [[_in_f64(x) for x in weights]])
+    except RuntimeError:
+        return text
+    return "" if _is_as_near(exact, expected, found) else text
+
+
+def _in_f64(x: torch.Tensor) -> torch.Tensor:
+    wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+    return x.detach().to(wide.get(x.dtype, x.dtype))
 
 
 def _is_as_near(exact: Any, expected: Any, found: Any) -> bool:
@@ -164,7 +196,9 @@ def _is_as_near(exact: Any, expected: Any, found: Any) -> bool:
 
 def difference(expected: Any, found: Any) -> str:
     """Return how results or gradients differ; "" where they agree."""
-    for name, left, right in zip(("result", "gradient"), expected, found, strict=True):
+    for name, left, right in zip(
+        ("result", "gradient", "smooth result"), expected, found, strict=True
+    ):
         if len(left) != len(right):
             return f"{name}: {len(left)} and {len(right)}"
         for place, (x, y) in enumerate(zip(left, right, strict=True)):
@@ -185,8 +219,3 @@ def _difference(x: Any, y: Any) -> str:
     except AssertionError as error:
         return " ".join(str(error).split())
     return ""
-
-
-def agrees_in_values(expected: Any, found: Any) -> bool:
-    """True if first results and gradients agree; further results are places of equal elements."""
-    return not difference((expected[0][:1], expected[1]), (found[0][:1], found[1]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlx.errors import ShapeError
+from rlx.errors import ShapeError, SymbolicExtentError
 from rlx.ir.composite import composite
 from rlx.ir.declaration import op
 from rlx.ir.graph import Value
@@ -128,7 +128,7 @@ def instance_norm(x: Value, gamma: Value, beta: Value, *, axis: int = 1, eps: fl
     require_rank(x.type, 2, "x")
     channels = x.shape[normalize_axis(axis, x.rank)]
     if not isinstance(channels, int):
-        raise ShapeError(
+        raise SymbolicExtentError(
             f"the number of channels {channels} is symbolic; it must be known",
             remedy="bind the extent of the channels",
         )

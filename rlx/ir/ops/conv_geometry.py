@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, TypeVar
 
 from rlx.dataclass import dataclass
-from rlx.errors import ShapeError
+from rlx.errors import ShapeError, SymbolicExtentError
 from rlx.ir.demands import is_nonnegative
 from rlx.ir.op import Attrs
 from rlx.ir.shape import Extent, Shape, floor_divide, product
@@ -121,7 +121,7 @@ def same_padding(extent: Extent, taps: int, stride: int, dilation: int = 1) -> t
     positions = floor_divide(extent + (stride - 1), stride)
     missing = (positions - 1) * stride + (taps - 1) * dilation + 1 - extent
     if not isinstance(missing, int):
-        raise ShapeError(
+        raise SymbolicExtentError(
             f"padding 'SAME' with stride {stride} depends on {extent}, which is symbolic",
             remedy="give the padding in numbers, or an extent that is a multiple of the stride",
         )
@@ -161,7 +161,7 @@ def static(extent: Extent) -> int:
     """Return an extent that must be known: padding, or an address, is computed from it."""
     if isinstance(extent, int):
         return extent
-    raise ShapeError(
+    raise SymbolicExtentError(
         f"the geometry of a convolution depends on {extent}, which is symbolic",
         remedy="bind the spatial extents",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rlx.errors import DTypeError, ShapeError
+from rlx.errors import DTypeError, ShapeError, SymbolicExtentError
 from rlx.ir.composite import composite
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
@@ -103,7 +103,7 @@ def _extent_of(type: TensorType, axis: int) -> int:
     """Return the length of a transform, which must be a number."""
     extent = type.shape[axis]
     if not isinstance(extent, int):
-        raise ShapeError(
+        raise SymbolicExtentError(
             f"axis {axis} of {type.describe_shape()} is symbolic; the length of a transform "
             "must be a number",
             remedy="build the graph for one length, or pad to one",

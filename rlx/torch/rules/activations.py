@@ -8,6 +8,7 @@ from typing import Any
 import rlx
 import rlx.numpy as rnp
 from rlx import nn
+from rlx.errors import UnsupportedError
 from rlx.torch.registry import elementwise, enter, rule
 
 enter({
@@ -147,3 +148,18 @@ def threshold(x: Any, limit: Any, value: Any) -> Any:
 def glu(x: Any, axis: int = -1) -> Any:
     left, right = rnp.split(x, 2, axis)
     return left * nn.sigmoid(right)
+
+
+@rule("rrelu_with_noise_functional", "rrelu_with_noise")
+def rrelu(
+    x: Any, noise: Any, low: Any = 1 / 8, high: Any = 1 / 3, training: bool = False,
+    generator: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Without training, a leaky unit with the mean of both slopes."""
+    del generator
+    if training:
+        raise UnsupportedError(
+            "rrelu in training draws a slope for each negative element, and none for others",
+            remedy="use leaky_relu, or put the module in eval mode",
+        )
+    return leaky_relu(x, (low + high) / 2), noise

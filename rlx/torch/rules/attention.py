@@ -8,16 +8,18 @@ from typing import Any
 import rlx
 import rlx.numpy as rnp
 from rlx import nn
+from rlx.errors import UnsupportedError
+from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.torch.registry import rule
+from rlx.tracing.apply import emit
 
 
 def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float | None) -> Any:
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     scores = rnp.matmul(q, rnp.swapaxes(k, -1, -2)) * factor
     if is_causal:
-        queries = rnp.expand_dims(rnp.arange(q.shape[-2]), 1)
-        mask = rnp.less_equal(rnp.arange(k.shape[-2]), queries)
+        mask = _triangle(q, k)
     if mask is None:
         return scores
     if mask.value.dtype is DType.BOOL:
@@ -27,7 +29,7 @@ def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float | None) -> 
 
 def _repeated(x: Any, like: Any) -> Any:
     """Return keys or values with a head per head of the queries."""
-    if x.shape[-3] == like.shape[-3]:
+    if x.ndim < 3 or x.shape[-3] == like.shape[-3]:
         return x
     return rnp.repeat(x, like.shape[-3] // x.shape[-3], -3)
 
@@ -39,15 +41,66 @@ def _wide(x: Any) -> Any:
 def attention(
     q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: float | None = None
 ) -> Any:
-    """Attention over `[..., heads, steps, width]`; rows without a key are 0."""
+    """Attention over `[..., heads, steps, width]`; rows without a key are 0.
+
+    A mask hides keys where it is false, or is added to the scores. It is one op where its shapes
+    are those of an op: four axes, values as wide as keys, and as many queries as keys if causal.
+    """
     q, k, v = _wide(q), _wide(k), _wide(v)
-    scores = _scores(q, k, mask, is_causal, scale)
-    if mask is None:
-        return rnp.matmul(nn.softmax(scores, axis=-1), v)
-    top = rnp.max(scores, -1, keepdims=True)
-    is_empty = rnp.isneginf(top)
-    weights = nn.softmax(rnp.where(is_empty, 0, scores), axis=-1)
-    return rnp.matmul(rnp.where(is_empty, 0, weights), v)
+    if is_causal and mask is None and not _is_square(q, k):
+        mask, is_causal = _triangle(q, k), False
+    empty = None
+    if mask is not None:
+        mask, empty = _with_keys(mask, q.dtype)
+    found = _in_one(q, k, v, mask, is_causal, scale)
+    if found is None:
+        k, v = _repeated(k, q), _repeated(v, q)
+        scores = _scores(q, k, mask, is_causal, scale)
+        found = rnp.matmul(nn.softmax(scores, axis=-1), v)
+    return found if empty is None else rnp.where(empty, 0, found)
+
+
+def _is_square(q: Any, k: Any) -> bool:
+    return bool(q.shape[-2] == k.shape[-2])
+
+
+def _triangle(q: Any, k: Any) -> Any:
+    """Key j is seen by query i if j <= i, from the first of each on."""
+    queries = rnp.expand_dims(rnp.arange(q.shape[-2]), 1)
+    return rnp.less_equal(rnp.arange(k.shape[-2]), queries)
+
+
+def _with_keys(mask: Any, dtype: Any) -> tuple[Any, Any]:
+    """Return a mask that hides no row entirely, and which rows it did: their results are 0."""
+    if mask.value.dtype is DType.BOOL:
+        empty = rnp.logical_not(rnp.any(mask, -1, keepdims=True))
+        return rnp.logical_or(mask, empty), empty
+    empty = rnp.all(rnp.isneginf(mask), -1, keepdims=True)
+    return rnp.where(empty, 0, mask).astype(dtype), empty
+
+
+def _in_one(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float | None) -> Any:
+    """Return attention as one op; None where the shapes are not those of one."""
+    if not (q.ndim == k.ndim == v.ndim == 4 and k.shape == v.shape and q.shape[0] == k.shape[0]):
+        return None
+    sizes = (q.shape[1], q.shape[3], k.shape[1], k.shape[3])
+    if not all(isinstance(n, int) and n > 0 for n in sizes) or 0 in (q.shape[2], k.shape[2]):
+        return None
+    heads, width = sizes[:2]
+    if k.shape[3] != width or heads % k.shape[1] or not q.value.dtype.is_float:
+        return None
+    kind, operands = "causal" if is_causal else "none", [q, k, v]
+    if mask is not None:
+        rank = mask.ndim
+        if is_causal or rank > 4 or rank < 1:
+            return None
+        mask = rnp.reshape(mask, (1,) * (4 - rank) + tuple(mask.shape))
+        kind = "custom" if mask.value.dtype is DType.BOOL else "bias"
+        operands.append(mask)
+    return emit(
+        ops.attention, *operands, num_heads=heads, head_dim=width, mask_kind=kind,
+        score_scale=scale, layout="bhsd",
+    )  # fmt: skip
 
 
 @rule("_scaled_dot_product_flash_attention_for_cpu")
@@ -58,7 +111,7 @@ def flash_attention(
     """The result, and the logarithms of the sums of exponentials by query."""
     _require_kept(dropout)
     out = attention(q, k, v, attn_mask, is_causal, scale)
-    scores = _scores(_wide(q), _wide(k), attn_mask, is_causal, scale)
+    scores = _scores(_wide(q), _repeated(_wide(k), q), attn_mask, is_causal, scale)
     return out, nn.logsumexp(scores, axis=-1)
 
 
@@ -82,9 +135,8 @@ def scaled_dot_product_attention(
     q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
+    del enable_gqa  # fewer heads of keys than of queries say so
     _require_kept(dropout_p)
-    if enable_gqa:
-        k, v = _repeated(k, q), _repeated(v, q)
     return attention(q, k, v, attn_mask, is_causal, scale)
 
 
@@ -150,8 +202,6 @@ def encoder_layer(
 
 
 def _require_kept(dropout: float) -> None:
-    from rlx.errors import UnsupportedError
-
     if dropout:
         raise UnsupportedError(
             f"attention drops a share of {dropout} of its weights inside of one operator",

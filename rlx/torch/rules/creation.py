@@ -90,6 +90,8 @@ def extent_number(extent: Any) -> Any:
 def arange(result: Any, *given: Any, **named: Any) -> Any:
     del named
     start, end, step = (0, *given, 1) if len(given) == 1 else (*given, 1)[:3]
+    if not result.dtype.is_differentiable:
+        start, step = (int(n) if isinstance(n, float) else n for n in (start, step))
     if isinstance(start, int) and isinstance(step, int):
         (count,) = result.shape
         steps = rnp.arange(count).astype("i64")

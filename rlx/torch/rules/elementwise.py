@@ -30,7 +30,6 @@ enter({
     "mul multiply": rnp.multiply,
     "maximum": rnp.maximum, "minimum": rnp.minimum, "fmax": rnp.fmax, "fmin": rnp.fmin,
     "hypot": rnp.hypot, "copysign": rnp.copysign, "nextafter": rnp.nextafter,
-    "igamma special_gammainc": lax.igamma, "igammac special_gammaincc": lax.igammac,
     "gcd": rnp.gcd, "lcm": rnp.lcm,
     "bitwise_and __and__": rnp.bitwise_and, "bitwise_or __or__": rnp.bitwise_or,
     "bitwise_xor __xor__": rnp.bitwise_xor, "bitwise_not": rnp.bitwise_not,
@@ -217,6 +216,21 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
     return rnp.where(
         rnp.less(rnp.abs(weight), 0.5), start + weight * step, end - step * (1 - weight)
     )
+
+
+@elementwise("igamma", "special_gammainc")
+def igamma(a: Any, x: Any) -> Any:
+    """In f64: computed in f32, some results would have three digits."""
+    return lax.igamma(_in_f64(a), _in_f64(x))
+
+
+@elementwise("igammac", "special_gammaincc")
+def igammac(a: Any, x: Any) -> Any:
+    return lax.igammac(_in_f64(a), _in_f64(x))
+
+
+def _in_f64(x: Any) -> Any:
+    return rnp.asarray(x).astype("f64")
 
 
 @elementwise("logaddexp")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import rlx
 import rlx.numpy as rnp
 from rlx import lax
+from rlx.errors import UnsupportedError
 from rlx.numpy import linalg
 from rlx.torch.registry import rule
 
@@ -126,8 +128,6 @@ def lu_factor_ex(x: Any, *, pivot: bool = True, check_errors: bool = False) -> t
 
 
 def _require_pivots(pivot: bool) -> None:
-    from rlx.errors import UnsupportedError
-
     if not pivot:
         raise UnsupportedError("LU without pivots is not there", remedy="use pivot=True")
 
@@ -294,3 +294,35 @@ def ormqr(x: Any, factors: Any, other: Any, left: bool = True, transpose: bool =
 def logdet(x: Any) -> Any:
     sign, size = linalg.slogdet(x)
     return rnp.where(rnp.equal(sign, -1), math.nan, size)
+
+
+@rule("geqrf")
+def geqrf(x: Any) -> tuple[Any, Any]:
+    """R, the vectors of Householder's reflections below it, and their factors; of real matrices."""
+    rows, columns = rnp.arange(x.shape[-2]), rnp.arange(x.shape[-1])
+    count = min(x.shape[-2:])
+    places = rnp.arange(count)
+
+    def reflect(step: Any, state: Any) -> Any:
+        matrix, factors = state
+        column = rnp.take(matrix, step, -1)
+        head = rnp.expand_dims(rnp.take(column, step, -1), -1)
+        is_below, is_head = rnp.greater(rows, step), rnp.equal(rows, step)
+        rest = rnp.sum(rnp.square(rnp.where(is_below, column, 0)), -1, keepdims=True)
+        is_done = rnp.equal(rest, 0)
+        end = rnp.where(is_done, head, -rnp.copysign(rnp.sqrt(head * head + rest), head))
+        factor = rnp.where(is_done, 0, (end - head) / rnp.where(is_done, 1, end))
+        tail = column / rnp.where(is_done, 1, head - end)
+        vector = rnp.where(is_head, 1, rnp.where(rnp.logical_and(is_below, ~is_done), tail, 0))
+        own = rnp.where(is_head, end, rnp.where(is_below, vector, column))
+        products = rnp.matmul(rnp.expand_dims(vector, -2), matrix) * rnp.expand_dims(factor, -1)
+        moved = matrix - rnp.expand_dims(vector, -1) * products
+        kept = rnp.where(rnp.greater(columns, step), moved, matrix)
+        matrix = rnp.where(rnp.equal(columns, step), rnp.expand_dims(own, -1), kept)
+        return matrix, rnp.where(rnp.equal(places, step), factor, factors)
+
+    if x.value.dtype.is_complex:
+        raise UnsupportedError("geqrf of complex matrices is not there", remedy="use qr")
+    start = (x, rnp.zeros((*x.shape[:-2], count), x.value.dtype))
+    found: tuple[Any, Any] = rlx.fori_loop(0, count, reflect, start)
+    return found

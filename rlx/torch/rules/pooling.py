@@ -12,8 +12,10 @@ import numpy as np
 import rlx
 import rlx.numpy as rnp
 from rlx import lax, nn
+from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.torch.registry import rule
+from rlx.tracing.apply import emit
 
 _MAX_TAPS = 32
 """Taps of a window up to which they are compared one by one."""
@@ -130,10 +132,7 @@ def _largest(x: Any, windows: list[Any]) -> tuple[Any, Any]:
     flat = rnp.reshape(x, (*x.shape[:2], math.prod(shape)))
     candidates = flat[:, :, np.where(inside, flat_places, 0)]
     candidates = rnp.where(inside, candidates, _lowest(x.value.dtype))
-    largest = rnp.max(candidates, 2, keepdims=True)
-    is_largest = inside & ((candidates == largest) | (candidates != candidates))
-    last = taps - 1 - rnp.argmax(is_largest[:, :, ::-1], 2, keepdims=True)
-    order = rnp.where(largest == largest, rnp.argmax(is_largest, 2, keepdims=True), last)
+    order = _place_of_largest(candidates, inside, 2)
     values = rnp.squeeze(rnp.take_along_axis(candidates, order, 2), 2)
     table = np.broadcast_to(flat_places, (1, 1, taps, flat_places.shape[1]))
     chosen = rnp.broadcast_to(table, candidates.shape)
@@ -142,6 +141,14 @@ def _largest(x: Any, windows: list[Any]) -> tuple[Any, Any]:
     return rnp.reshape(values, (*x.shape[:2], *counts)), rnp.reshape(
         places, (*x.shape[:2], *counts)
     )
+
+
+def _place_of_largest(x: Any, inside: Any, axis: int) -> Any:
+    """Return where along an axis the largest element is: the last NaN, of others the first."""
+    largest = rnp.max(x, axis, keepdims=True)
+    is_largest = rnp.logical_and(inside, (x == largest) | (x != x))
+    last = x.shape[axis] - 1 - rnp.argmax(rnp.flip(is_largest, axis), axis, keepdims=True)
+    return rnp.where(largest == largest, rnp.argmax(is_largest, axis, keepdims=True), last)
 
 
 def _flat_windows(windows: list[Any], shape: Sequence[int]) -> tuple[Any, Any]:
@@ -206,57 +213,42 @@ for _axes in (1, 2, 3):
     rule(f"max_pool{_axes}d")(_max_pool_alone(_axes))
 
 
+def _geometry(
+    axes: int, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
+    ceil_mode: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Return windows as our pooling ops have them."""
+    kernel = _each(kernel, axes)
+    return {
+        "kernel_size": kernel, "stride": _each(stride, axes) if len(stride) else kernel,
+        "padding": _each(padding, axes), "dilation": _each(dilation, axes), "ceil_mode": ceil_mode,
+    }  # fmt: skip
+
+
 def _avg_pool(axes: int) -> Any:
     def apply(
         x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
         count_include_pad: bool = True, divisor: int | None = None,
     ) -> Any:  # fmt: skip
         x, is_new = _batched(x, axes)
-        kernel, padding = _each(kernel, axes), _each(padding, axes)
-        stride = _each(stride, axes) if len(stride) else kernel
-        found = _mean_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
+        geometry = _geometry(axes, kernel, stride, padding, (1,), ceil_mode)
+        found = _mean_pool(x, geometry, "padded" if count_include_pad else "inside", divisor)
         return rnp.squeeze(found, 0) if is_new else found
 
     return apply
 
 
-def _mean_pool(
-    x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, padded: bool,
-    divisor: int | None,
-) -> Any:  # fmt: skip
+def _mean_pool(x: Any, geometry: dict[str, Any], counted: str, divisor: int | None) -> Any:
     is_exact = not x.value.dtype.is_differentiable
-    if not (is_exact or divisor or ceil_mode):
-        sides = [(n, n) for n in padding]
-        return nn.avg_pool(x, kernel, stride, sides, count_include_pad=padded)
-    shape = x.shape[2:]
-    windows = _windows(shape, kernel, stride, padding, (1,) * len(shape), ceil_mode)
-    flat_places, inside = _flat_windows(windows, shape)
-    flat = rnp.reshape(x, (*x.shape[:2], math.prod(shape)))
-    total = rnp.sum(rnp.where(inside, flat[:, :, np.where(inside, flat_places, 0)], 0), 2)
-    if divisor is None:
-        divisors = (
-            inside.sum(0) if not padded else _padded_sizes(shape, kernel, stride, padding, windows)
-        )
-    else:
-        divisors = np.full(total.shape[-1:], divisor)
-    counts = tuple(each.shape[1] for each in windows)
-    if is_exact:
-        found = lax.div(total, divisors.astype(x.value.dtype.numpy))
-    else:
-        found = total / divisors.astype(x.value.dtype.numpy)
-    return rnp.reshape(found, (*x.shape[:2], *counts))
-
-
-def _padded_sizes(shape: Any, kernel: Any, stride: Any, padding: Any, windows: list[Any]) -> Any:
-    """Return the sizes of windows with the padding, without what is beyond it."""
-    sizes: Any = np.ones(1, dtype=np.int64)
-    for extent, taps, step, side, places in zip(
-        shape, kernel, stride, padding, windows, strict=True
-    ):
-        starts = np.arange(places.shape[1]) * step - side
-        own = np.minimum(starts + taps, extent + side) - starts
-        sizes = (sizes[:, None] * own).reshape(-1)
-    return sizes
+    if not (is_exact or divisor):
+        return emit(ops.mean_pool, x, divisor=counted, **geometry)
+    wide = x.astype("f32") if x.value.dtype.is_low_precision else x
+    total = emit(ops.sum_pool, wide, **geometry)
+    if not divisor:
+        ones = rnp.ones(x.shape, "f64")
+        mean = emit(ops.mean_pool, ones, divisor=counted, **geometry)
+        divisor = rnp.rint(emit(ops.sum_pool, ones, **geometry) / mean).astype(x.dtype)
+    return lax.div(total, rnp.full_like(total, divisor)) if is_exact else total / divisor
 
 
 def _avg_pool_backward(axes: int) -> Any:
@@ -347,3 +339,50 @@ def _adaptive_max(axes: int) -> Any:
 
 for _axes in (2, 3):
     rule(f"adaptive_max_pool{_axes}d")(_adaptive_max(_axes))
+
+
+def _fractional(axes: int) -> Any:
+    def apply(x: Any, kernel: Any, size: Any, samples: Any) -> tuple[Any, Any]:
+        """Windows begin at places that `samples`, `[batch, channels, axes]`, decide.
+
+        Source: B. Graham, Fractional Max-Pooling, 2014: the pseudo-random sequence.
+        """
+        x, is_new = _batched(x, axes)
+        kernel, shape = _each(kernel, axes), x.shape[2:]
+        flat: Any = 0
+        for axis, (extent, taps, count) in enumerate(zip(shape, kernel, size, strict=True)):
+            # PyTorch's samples name the last axis first, in two dimensions; in three, the first.
+            own = samples[:, :, axes - 1 - axis if axes == 2 else axis]
+            starts = _starts(own, extent, taps, count)
+            steps = rnp.expand_dims(starts, -1) + np.arange(taps)
+            form = [1] * (2 * axes)
+            form[axis], form[axes + axis] = count, taps
+            flat = flat * extent + rnp.reshape(steps, (*x.shape[:2], *form))
+        rows = (*x.shape[:2], math.prod(size), math.prod(kernel))
+        places = rnp.reshape(rnp.broadcast_to(flat, (*x.shape[:2], *size, *kernel)), rows)
+        images = rnp.reshape(x, (*x.shape[:2], 1, math.prod(shape)))
+        wide = rnp.broadcast_to(images, (*rows[:3], math.prod(shape)))
+        candidates = rnp.take_along_axis(wide, places, 3)
+        best = _place_of_largest(candidates, True, 3)
+        out = (*x.shape[:2], *size)
+        values = rnp.reshape(rnp.take_along_axis(candidates, best, 3), out)
+        chosen = rnp.reshape(rnp.take_along_axis(places, best, 3), out)
+        return (rnp.squeeze(values, 0), rnp.squeeze(chosen, 0)) if is_new else (values, chosen)
+
+    return apply
+
+
+def _starts(sample: Any, extent: int, taps: int, count: int) -> Any:
+    """Return where windows begin; the last ends with the axis."""
+    if count == 1:
+        return rnp.full((*sample.shape, 1), extent - taps)
+    alpha = rnp.asarray((extent - taps) / (count - 1)).astype(sample.dtype)
+    sample = rnp.expand_dims(sample, -1)
+    steps = rnp.arange(count - 1).astype(sample.dtype)
+    first = rnp.trunc((steps + sample) * alpha) - rnp.trunc(sample * alpha)
+    last = rnp.full((*first.shape[:-1], 1), extent - taps)
+    return rnp.concatenate([first.astype("i64"), last], -1)
+
+
+for _axes in (2, 3):
+    rule(f"fractional_max_pool{_axes}d")(_fractional(_axes))

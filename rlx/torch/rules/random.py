@@ -14,6 +14,7 @@ from rlx import random
 from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.torch.registry import name_of, rule
+from rlx.torch.types import dtype_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Draw:
     kind: str
     parameters: tuple[Any, ...]
     dtype: DType
+    operand: int | None = None
+    """The operand whose shape is drawn; None where it is the result's."""
 
 
 def draw_of(target: Any, args: Any, kwargs: Any, dtype: DType) -> Draw | None:
@@ -82,6 +85,14 @@ def _dropout(args: Any, kwargs: Any, dtype: DType) -> Draw | None:
     return Draw("bernoulli", (1 - rate,), dtype)
 
 
+def _multinomial(args: Any, kwargs: Any, dtype: DType) -> Draw:
+    """Without repeats, a number per category is drawn, otherwise one per sample."""
+    del dtype
+    if args[1] == 1 or not _argument(args, kwargs, 2, "replacement", False):
+        return Draw("exponential", (1.0,), dtype_of(args[0].meta["val"].dtype), operand=0)
+    return Draw("uniform_standard", (), DType.F64)
+
+
 _DRAWS: dict[str, Callable[[Any, Any, DType], Draw | None]] = {
     "rand": _with("uniform", (-1, "", 0.0), (-1, "", 1.0)),
     "rand_like": _with("uniform", (-1, "", 0.0), (-1, "", 1.0)),
@@ -103,7 +114,7 @@ _DRAWS: dict[str, Callable[[Any, Any, DType], Draw | None]] = {
     "geometric": _with("geometric", (1, "p", 0.5)),
     "cauchy": _with("cauchy", (1, "median", 0.0), (2, "sigma", 1.0)),
     "log_normal": _with("log_normal", (1, "mean", 1.0), (2, "std", 2.0)),
-    "native_dropout": _dropout,
+    "native_dropout": _dropout, "multinomial": _multinomial,
 }  # fmt: skip
 
 
@@ -136,7 +147,7 @@ _BY_KEY: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-@rule(*(name for name in _DRAWS if name not in ("native_dropout",)))
+@rule(*(name for name in _DRAWS if name not in ("native_dropout", "multinomial")))
 def drawn(draw: Any, *_: Any, **named: Any) -> Any:
     """The numbers drawn, where nothing depends on values."""
     del named
@@ -160,3 +171,17 @@ def native_dropout(draw: Any, x: Any, rate: float, train: bool | None) -> tuple[
     if draw is None:
         return x, rnp.ones(x.shape, "bool")
     return x * (draw / (1 - rate)), draw.astype("bool")
+
+
+@rule("multinomial")
+def multinomial(draw: Any, weights: Any, count: int, replacement: bool = False) -> Any:
+    """Categories by their weights, in the last axis."""
+    if count == 1 or not replacement:
+        keys = weights / draw
+        if count == 1:
+            return rnp.argmax(keys, -1, keepdims=True)
+        return rnp.argsort(keys, axis=-1, descending=True, stable=True)[..., :count]
+    below = rnp.cumsum(weights, -1)
+    share = (below / below[..., -1:])[..., :-1].astype("f64")
+    is_before = rnp.less(rnp.expand_dims(share, -2), rnp.expand_dims(draw, -1))
+    return rnp.sum(is_before.astype("i64"), -1)

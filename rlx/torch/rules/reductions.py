@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx import nn
+from rlx import lax, nn
 from rlx.ir.dtype import DType
 from rlx.torch.registry import rule
 
@@ -301,7 +301,11 @@ def _distance(apart: Any, p: float) -> Any:
 def cdist_backward(g: Any, x: Any, y: Any, p: float, distances: Any) -> Any:
     """The gradient by `x`; 0 where two rows are equal."""
     apart = rnp.expand_dims(x, -2) - rnp.expand_dims(y, -3)
-    return rnp.sum(rnp.expand_dims(g, -1) * _slopes(apart, rnp.expand_dims(distances, -1), p), -2)
+    slopes = _slopes(apart, rnp.expand_dims(distances, -1), p)
+    found = rnp.sum(rnp.expand_dims(g, -1) * slopes, -2)
+    lead = found.ndim - x.ndim
+    repeated = [i for i, n in enumerate(x.shape) if n == 1 and found.shape[lead + i] != 1]
+    return rnp.reshape(rnp.sum(found, (*range(lead), *(lead + i for i in repeated))), x.shape)
 
 
 def _slopes(apart: Any, distance: Any, p: float) -> Any:
@@ -334,3 +338,16 @@ def pdist_backward(g: Any, x: Any, p: float, distances: Any) -> Any:
 def pdist(x: Any, p: float = 2.0) -> Any:
     rows, columns = rnp.triu_indices(x.shape[0], 1)
     return _distance(rnp.abs(x[rows] - x[columns]), p)
+
+
+@rule("hash_tensor", typed=True)
+def hash_tensor(
+    result: Any, x: Any, axes: Any = None, *, keepdim: bool = False, mode: int = 0
+) -> Any:
+    """The exclusive or of all elements, as the bits of f64 or i64."""
+    del mode
+    dtype = x.value.dtype
+    if dtype is not DType.U64:
+        x = lax.bitcast_convert_type(x.astype("f64" if dtype.is_float else "i64"), "u64")
+    found = lax.reduce_xor(x, kept_axes(x, axes))
+    return rnp.reshape(found, result.shape) if keepdim else found

@@ -15,7 +15,7 @@ from rlx.torch.registry import enter, rule
 
 enter({
     "t t_copy": lambda x: rnp.transpose(x),
-    "transpose.int transpose_copy.int": rnp.swapaxes,
+    "transpose.int transpose_copy.int": lambda x, i, j: rnp.swapaxes(x, i, j) if x.ndim else x,
     "mT": lambda x: rnp.swapaxes(x, -1, -2),
     "flip": lambda x, axes: rnp.flip(x, tuple(axes)) if len(axes) else x,
     "atleast_1d": rnp.atleast_1d,
@@ -38,6 +38,15 @@ def reinterpret(result: Any, x: Any, dtype: Any) -> Any:
         return rnp.reshape(lax.bitcast_convert_type(x, dtype), result.shape)
     grouped = rnp.reshape(x, (*x.shape[:-1], x.shape[-1] // (new // old), new // old))
     return lax.bitcast_convert_type(grouped, dtype)
+
+
+@rule("resize", "resize_as", typed=True)
+def resize(result: Any, x: Any, *_: Any, **named: Any) -> Any:
+    """The first elements in a new shape; further ones, which PyTorch leaves open, are 0."""
+    del named
+    count, flat = math.prod(result.shape), rnp.reshape(x, (-1,))
+    missing = max(count - x.size, 0)
+    return rnp.reshape(rnp.pad(flat, (0, missing))[:count], result.shape)
 
 
 @rule("permute", "permute_copy")
