@@ -11,8 +11,8 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise as e
 from rlx.random.uniforms import digits_of, float_dtype, shape_or, unit_interval
-from rlx.runtime.arrays import Array
 from rlx.tracing.apply import convert, emit, function
+from rlx.tracing.tracer import Tracer
 
 _TAIL = 1.0
 """Intervals beyond it are drawn by the ratio of tails."""
@@ -37,7 +37,8 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     near = e.where(is_right, low, e.negative(high))
     far = e.where(is_right, high, e.negative(low))
     rising = e.where(is_right, u, e.subtract(1.0, e.maximum(u, 0.5 ** (digits_of(target) + 1))))
-    tail = _beyond(rising, e.where(is_tail, near, 2.0), e.where(is_tail, far, 3.0))
+    near, far = e.where(is_tail, near, 2.0), e.where(is_tail, far, 3.0)
+    tail = beyond(rising, e.subtract(1.0, rising), near, far)
     tail = e.where(is_right, tail, e.negative(tail))
     drawn = e.where(is_tail, tail, _central(u, *(e.where(is_tail, 0.0, x) for x in (low, high))))
     return e.minimum(e.maximum(drawn, _finite(low, np.inf)), _finite(high, -np.inf))
@@ -52,10 +53,10 @@ def _central(u: Any, low: Any, high: Any) -> Any:
     return e.multiply(root, emit(ops.erf_inv, e.clip(share, -most, most)))
 
 
-def _beyond(u: Any, low: Any, high: Any) -> Any:
-    """Return the quantiles `u` of the normal distribution in (low, high), with `low` above 1.
+def beyond(u: Any, rest: Any, low: Any, high: Any) -> Any:
+    """Return the quantiles `u`, which is `1 - rest`, of the normal distribution in (low, high).
 
-    With Mills' ratio R, the share of the tail from `low` on that is beyond x is
+    With Mills' ratio R, the share of the tail from `low`, above 1, that is beyond x is
     `exp(-d) R(x) / R(low)`, where `2 d = x**2 - low**2`. Its logarithm is almost linear in d,
     so three of Newton's steps are enough.
     """
@@ -65,7 +66,11 @@ def _beyond(u: Any, low: Any, high: Any) -> Any:
     width = e.multiply(e.subtract(end, low), e.multiply(0.5, e.add(end, low)))
     left = e.subtract(e.log(e.divide(_mills(end), ratio)), width)
     mass = e.where(is_endless, 1.0, e.negative(e.expm1(left)))
-    depth = e.negative(e.log1p(e.negative(e.multiply(u, mass))))
+    is_inner = e.less(u, 0.5)
+    inner = e.log1p(e.negative(e.multiply(e.where(is_inner, u, 0.0), mass)))
+    farther = e.where(is_inner, 1.0, e.where(e.equal(rest, 0.0), 1.0, rest))
+    outer = e.log(e.add(e.multiply(farther, mass), e.where(is_endless, 0.0, e.exp(left))))
+    depth = e.negative(e.where(is_inner, inner, outer))
     d = depth
     for _ in range(3):
         x = e.add(low, _step(low, d))
@@ -94,7 +99,7 @@ def _mills(x: Any) -> Any:
     return e.where(is_far, e.divide(1.0, fraction), e.multiply(near, math.sqrt(math.pi / 2)))
 
 
-def _finite(x: Array, towards: float) -> Array:
+def _finite(x: Any, towards: float) -> Tracer:
     """Return the float next to `x` on the way to an infinity."""
     dtype = x.value.dtype
     bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.size]
@@ -105,5 +110,5 @@ def _finite(x: Array, towards: float) -> Array:
     moved = emit(ops.bitcast, e.add(word, step), to=dtype)
     least = np.nextafter(zero, np.asarray(towards, dtype.numpy))
     moved = e.where(e.equal(x, zero), least, moved)
-    finite: Array = e.where(e.isinf(x), x, moved)
+    finite: Tracer = e.where(e.isinf(x), x, moved)
     return finite

@@ -10,7 +10,8 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx import nn
 from rlx.scipy import special
-from rlx.scipy.stats.family import Continuous, Discrete, log1mexp
+from rlx.scipy.stats.family import Continuous, Discrete, Formula, log1mexp
+from rlx.scipy.stats.quantiles import quantile, truncnorm_quantile
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2 * math.pi)
 
@@ -232,6 +233,8 @@ truncnorm = Continuous(
     above=lambda z, a, b: rnp.exp(_truncated_tail(z, a, b, _within(z, a, b), b)),
     log_below=lambda z, a, b: _truncated_tail(z, a, b, a, _within(z, a, b)),
     log_above=lambda z, a, b: _truncated_tail(z, a, b, _within(z, a, b), b),
+    quantile=lambda q, *shapes: _truncnorm_ppf(q, *shapes),
+    quantile_above=lambda q, *shapes: _truncnorm_isf(q, *shapes),
 )
 wrapcauchy = Continuous(
     "wrapcauchy",
@@ -310,3 +313,11 @@ betabinom = Discrete(
         - special.betaln(a, b), n,
     ),
 )  # fmt: skip
+
+
+def _inverse_of_truncnorm(share: Any, *, upper: bool) -> Formula:
+    return quantile("truncnorm", truncnorm_quantile, share, truncnorm.density, upper=upper)
+
+
+_truncnorm_ppf: Formula = _inverse_of_truncnorm(truncnorm.below, upper=False)
+_truncnorm_isf: Formula = _inverse_of_truncnorm(truncnorm.above, upper=True)
