@@ -15,7 +15,7 @@ _COMPLEX32 = "complex32, which rlx lacks"
 
 TABLE: dict[str, str] = {
     "sparse.sampled_addmm": _SPARSE, "sparse.mm.reduce": _SPARSE, "to_sparse": _SPARSE,
-    "sparse.mm": _SPARSE, "chalf": _COMPLEX32,
+    "chalf": _COMPLEX32,
     "linalg.ldl_factor": _LDL, "linalg.ldl_factor_ex": _LDL, "linalg.ldl_solve": _LDL,
     "nn.functional.linear_cross_entropy.chunked": _CHUNKED,
     "nn.functional.linear_cross_entropy.chunked_none": _CHUNKED,
