@@ -17,7 +17,14 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.ir import ops
-from rlx.jaxpr.internals import ClosedJaxpr, JaxprEqn, Literal, closed_over, forget_trace
+from rlx.jaxpr.internals import (
+    ClosedJaxpr,
+    JaxprEqn,
+    Literal,
+    closed_over,
+    cotangent_aval,
+    forget_trace,
+)
 from rlx.jaxpr.interpret import rule, run
 from rlx.jaxpr.types import dtype_of, shape_of_aval
 from rlx.tracing.apply import emit
@@ -199,7 +206,7 @@ def custom_vjp_call(equation: JaxprEqn, *given: Any) -> Any:
 
     def backward(saved: Any, cotangents: Any) -> Any:
         bwd = params["bwd"]
-        avals = [*residuals.moving, *(v.aval.to_ct_aval() for v in equation.outvars)]
+        avals = [*residuals.moving, *(cotangent_aval(v.aval) for v in equation.outvars)]
         present: list[bool] = []
 
         def pull(*xs: Any) -> list[Any]:

@@ -128,6 +128,11 @@ def weakly_typed(x: Any, aval: Any) -> Any:
     return lax._convert_element_type(x, aval.dtype, bool(aval.weak_type))
 
 
+def cotangent_aval(aval: Any) -> Any:
+    """Return the abstract value of a cotangent; before JAX 0.9 it is that of a tangent."""
+    return aval.to_ct_aval() if hasattr(aval, "to_ct_aval") else aval.to_tangent_aval()
+
+
 def forget_trace(thunk: Any, args: tuple[Any, ...]) -> None:
     """Let a forward rule be traced again for these arguments."""
     inspect.getclosurevars(thunk.f).nonlocals.get("cells", {}).pop(args, None)
