@@ -92,7 +92,7 @@ def _exported(model: Any, given: Mapping[str, Any]) -> Any:
 def _without_dropout(model: torch.nn.Module) -> None:
     """Let nothing be dropped: numbers that are drawn depend on the dtype."""
     for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
+        if isinstance(module, torch.nn.Dropout) or type(module).__name__ == "StochasticDepth":
             module.p = 0.0
         for name, value in list(vars(module).items()):
             if "drop" in name and isinstance(value, float):
