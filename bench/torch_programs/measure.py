@@ -49,8 +49,9 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         run: Any = own
         if peer == "inductor":
             run = torch.compile(own)
-        elif peer == "rlx":
-            run = torch.compile(own, backend=compile_module, options={"threads": 1})
+        elif peer in ("rlx", "rlx_resident"):
+            how = {"threads": 1, "resident": peer == "rlx_resident"}
+            run = torch.compile(own, backend=compile_module, options=how)
         call = step_of(run, own, given) if options.step else forward_of(run, given)
         torch.manual_seed(1)
         before = time.perf_counter()

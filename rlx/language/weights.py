@@ -51,7 +51,7 @@ class Weights:
 
     def experts(self, x: Value, name: str, chosen: Value, rows: int) -> Value:
         """Return the product of each row with the matrix of a stack that it has chosen."""
-        shape = (self.config.experts, rows, int(x.shape[-1]))  # type: ignore[arg-type]
+        shape = (self.config.experts, rows, int(x.shape[-1]))
         self._require_shape(name, shape)
         kind = self.file.element_type(name).blocks
         stack = self._param(name)

@@ -48,8 +48,9 @@ class Options:
     backend: str = "auto"
     threads: int | None = None
     precision: Any = None
-    resident: bool = True
-    """What depends on params alone is computed once for each version of them, in inference."""
+    resident: bool = False
+    """What depends on params alone is computed once for each version of them, in inference: not
+    the default, since a write past PyTorch's count of changes may not be seen."""
     random: str = "torch"
     """"torch": drawn by PyTorch's generator, as in eager mode; "rlx": in compiled code, by a key
     that PyTorch's generator draws at each call."""

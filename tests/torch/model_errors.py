@@ -77,11 +77,8 @@ def quantities(wrap: Callable[[Any], Any], model: Any, given: Mapping[str, Any])
 
 
 def _compiled(model: Any) -> Any:
-    """Compile convolutions as their formula says: Winograd's transforms round more often."""
     torch._dynamo.reset()
-    return torch.compile(
-        model, backend=compile_module, options={"threads": 1, "precision": "strict"}
-    )
+    return torch.compile(model, backend=compile_module, options={"threads": 1})
 
 
 def _exported(model: Any, given: Mapping[str, Any]) -> Any:

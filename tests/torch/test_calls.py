@@ -50,6 +50,9 @@ def close(found: Any, expected: Any) -> None:
     torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
 
 
+RESIDENT = {"resident": True}
+
+
 def net() -> Any:
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
 
@@ -86,9 +89,10 @@ def fast_calls(graph: CompiledGraph, monkeypatch: pytest.MonkeyPatch) -> list[bo
     ],
     ids=["in_place", "data", "replaced", "numpy", "copied"],
 )
-def test_changes_of_params_are_seen(change: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("resident", [False, True])
+def test_changes_of_params_are_seen(change: Callable[[Any], Any], resident: bool) -> None:
     model, x = net(), torch.randn(5, 6)
-    run = torch.compile(model, backend=compile_module)
+    run = torch.compile(model, backend=compile_module, options={"resident": resident})
     with torch.no_grad():
         for _ in range(2):
             for _ in range(3):
@@ -107,7 +111,7 @@ def test_params_are_laid_out_once_for_each_version(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Executable, "set_param", note)
     model, x = net(), torch.randn(5, 6)
-    run = torch.compile(model, backend=compile_module)
+    run = torch.compile(model, backend=compile_module, options=RESIDENT)
     with torch.no_grad():
         for _ in range(4):
             run(x)
@@ -120,7 +124,7 @@ def test_params_are_laid_out_once_for_each_version(monkeypatch: pytest.MonkeyPat
 
 def test_a_param_that_changes_at_each_call_is_read_at_each(graphs: list[CompiledGraph]) -> None:
     model, x = net(), torch.randn(5, 6)
-    run = torch.compile(model, backend=compile_module)
+    run = torch.compile(model, backend=compile_module, options=RESIDENT)
     with torch.no_grad():
         for _ in range(7):
             close(run(x), model(x))
@@ -135,15 +139,19 @@ def test_a_param_that_changes_at_each_call_is_read_at_each(graphs: list[Compiled
 def test_a_table_is_read_in_place(graphs: list[CompiledGraph]) -> None:
     model, x = nn.Embedding(10, 4), torch.tensor([[1, 2], [3, 9]])
     with torch.no_grad():
-        close(torch.compile(model, backend=compile_module)(x), model(x))
+        close(torch.compile(model, backend=compile_module, options=RESIDENT)(x), model(x))
     assert graphs[0]._only is not None
     assert not graphs[0]._only.residents
 
 
-def test_without_residents_all_params_are_read_at_each_call(graphs: list[CompiledGraph]) -> None:
+def test_by_default_params_are_read_at_each_call(graphs: list[CompiledGraph]) -> None:
+    """Also one element past PyTorch's count of changes."""
     model, x = net(), torch.randn(5, 6)
-    run = torch.compile(model, backend=compile_module, options={"resident": False})
+    run = torch.compile(model, backend=compile_module)
     with torch.no_grad():
+        close(run(x), model(x))
+        model[0].weight.data[1, 2] = 7.0
+        model[2].bias.detach().numpy()[1] = -3.0
         close(run(x), model(x))
     assert graphs[0]._only is not None
     assert not graphs[0]._only.residents
@@ -240,7 +248,7 @@ def test_calls_are_fast_from_the_second_on(
     if path == "slow":
         return
     model, x = net(), torch.randn(5, 6)
-    run = torch.compile(model, backend=compile_module)
+    run = torch.compile(model, backend=compile_module, options=RESIDENT)
     with torch.no_grad():
         run(x)
         taken = fast_calls(graphs[0], monkeypatch)

@@ -247,8 +247,10 @@ def _mean_pool(x: Any, geometry: dict[str, Any], counted: str, divisor: int | No
     if not divisor:
         ones = rnp.ones(x.shape, "f64")
         mean = emit(ops.mean_pool, ones, divisor=counted, **geometry)
-        divisor = rnp.rint(emit(ops.sum_pool, ones, **geometry) / mean).astype(x.dtype)
-    return lax.div(total, rnp.full_like(total, divisor)) if is_exact else total / divisor
+        count: Any = rnp.rint(emit(ops.sum_pool, ones, **geometry) / mean).astype(x.dtype)
+    else:
+        count = divisor
+    return lax.div(total, rnp.full_like(total, count)) if is_exact else total / count
 
 
 def _avg_pool_backward(axes: int) -> Any:

@@ -11,7 +11,7 @@ import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
 from rlx.torch.registry import rule
 
-_FOLDS = {
+_FOLDS: dict[str, tuple[Any, Any]] = {
     "sum": (rnp.sum, 0.0), "mean": (rnp.sum, 0.0), "prod": (rnp.prod, 1.0),
     "max": (rnp.max, -math.inf), "min": (rnp.min, math.inf),
 }  # fmt: skip
