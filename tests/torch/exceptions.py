@@ -99,9 +99,11 @@ def _are_of_equals(x: Any, expected: Any, found: Any) -> bool:
 
 def _sorted(x: Any) -> Any:
     """Return eigenvalues in an order of their own: by real parts, then by imaginary ones."""
-    rounded = torch.round(x.detach() / max(float(x.abs().max()), 1e-30) * 1e3)
-    keys = rounded.real * 1e5 + rounded.imag
-    return torch.take_along_dim(x, torch.argsort(keys, -1, stable=True), -1) if x.numel() else x
+    if not x.numel():
+        return x
+    parts = torch.view_as_real(x.detach().resolve_conj() / max(float(x.abs().max()), 1e-30))
+    real, imaginary = torch.round(parts * 1e3).unbind(-1)
+    return torch.take_along_dim(x, torch.argsort(real * 1e5 + imaginary, dim=-1), -1)
 
 
 def _types(expected: Any, found: Any) -> str:
