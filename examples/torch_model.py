@@ -19,6 +19,7 @@ from torch import nn
 import rlx
 import rlx.numpy as rnp
 from rlx import optim
+from rlx.torch import backend
 
 BATCH, POINTS, STEPS = 64, 1024, 200
 
@@ -45,6 +46,7 @@ def make_model() -> nn.Module:
 def train(model: nn.Module, steps: int = STEPS) -> float:
     """Train in PyTorch, with rlx as the backend of `torch.compile`; return the last loss."""
     points, labels = spirals()
+    backend.register()  # an installed rlx is registered already
     compiled = torch.compile(model, backend="rlx")
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     loss = torch.zeros(())

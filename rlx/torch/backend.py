@@ -48,6 +48,15 @@ def compile_module(
     return compiled
 
 
+def register() -> None:
+    """Make "rlx" a backend of `torch.compile`, as the entry point of an installed rlx does.
+
+    A program in a checkout that is not installed calls it; where "rlx" is known it does nothing.
+    """
+    if "rlx" not in torch._dynamo.list_backends():
+        torch._dynamo.register_backend(compile_module, name="rlx")
+
+
 def checked_options(given: Mapping[str, Any]) -> Options:
     """Return options by name; unknown ones raise InputError."""
     known = [each.name for each in fields(Options)]
