@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax._src import core as jax_core
-from jax._src import source_info_util
+from jax._src import literals, source_info_util
 from jax._src.interpreters import mlir, partial_eval
 from jax._src.lax import lax
 from jax._src.state import discharge
@@ -22,6 +22,8 @@ from rlx.errors import Source
 __all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal"]
 
 DropVar = jax_core.DropVar
+HOST_ARRAYS = (jax.Array, literals.TypedNdArray)
+"""Arrays of JAX that NumPy reads; before JAX 0.9 a constant of a trace is no array of NumPy's."""
 
 source_info_util.register_exclusion(str(Path(__file__).parent))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rlx.jaxpr.interpret import refuse
 
 refuse(
-    "all_gather_done", "all_gather_reduced", "all_gather_reduced_start", "all_gather_start",
-    "all_to_all_done", "all_to_all_start", "pbroadcast_done", "ppermute_done", "ppermute_start",
-    "psum_done", "psum_invariant_start", "psum_start", "reduce_scatter_done",
+    "ag_done", "ag_start", "all_gather_done", "all_gather_reduced", "all_gather_reduced_start",
+    "all_gather_start", "all_to_all_done", "all_to_all_start", "pbroadcast_done", "ppermute_done",
+    "ppermute_start", "psum_done", "psum_invariant_start", "psum_start", "reduce_scatter_done",
     "reduce_scatter_start", "unreduced_psum", "unreduced_psum_start", "unreduced_reduce_scatter",
     "unreduced_reduce_scatter_start",
     because="collectives in two halves are made by rlx itself (rlx.distributed)",
@@ -24,6 +24,11 @@ refuse(
     "global_array_to_host_local_array", "host_local_array_to_global_array",
     because="arrays of several processes are those of rlx.distributed",
 )  # fmt: skip
+refuse(
+    "full_to_shard", "shard_to_full", "xla_pmap",
+    because="it is of the pmap and the partitioner of JAX before 0.10: use shard_map",
+)  # fmt: skip
+refuse("pgather", because="JAX 0.9 does not have it: index the result of all_gather")
 refuse("after_all", "create_token", because="tokens order effects for XLA alone")
 refuse(
     "dot_product_attention_bwd_wrapper", "dot_product_attention_fp8_bwd_wrapper",

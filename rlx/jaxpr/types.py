@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from rlx.ir.shape import Extent
-from rlx.jaxpr.internals import is_key, key_words
+from rlx.jaxpr.internals import HOST_ARRAYS, is_key, key_words
 from rlx.jaxpr.symbols import extent_of
 from rlx.tracing.trace import TracedArray
 
@@ -41,7 +41,7 @@ def words_of_keys(x: Any) -> np.ndarray[Any, Any]:
 
 def host_array(x: Any) -> Any:
     """Return an array of JAX as one of NumPy, sharing its memory; anything else as it is."""
-    if not isinstance(x, jax.Array):
+    if not isinstance(x, HOST_ARRAYS):
         return x
     return x if is_key(x) else np.asarray(x)
 
