@@ -10,6 +10,7 @@ import random
 import resource
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,9 +75,10 @@ def refused(seed: int, count: int) -> tuple[int, int]:
     return found, run
 
 
-def open_extents(content: bytes) -> dict[str, int]:
+def open_extents(source: bytes | Path, limits: rlx.LoadLimits | None = None) -> dict[str, int]:
     """Return an extent for each dimension that a model leaves open by name."""
-    types = (value.type.tensor_type for value in declared_inputs(read_model(content)))
+    values = declared_inputs(read_model(source, limits))
+    types = (value.type.tensor_type for value in values)
     return {dim.dim_param: 2 for type in types for dim in type.shape.dim if dim.dim_param}
 
 

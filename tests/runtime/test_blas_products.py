@@ -59,7 +59,7 @@ def product(
 
 
 def calls_library(run: Executable) -> bool:
-    return 'library(library = "blas")' in str(run.schedule)
+    return 'library = "blas"' in str(run.schedule)
 
 
 def compiled(graph: Graph, backend: str, blas: str = "system", **options: Any) -> Executable:

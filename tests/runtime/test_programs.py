@@ -167,7 +167,7 @@ def test_another_version_is_another_program(
     lowered: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled()
-    monkeypatch.setattr(programs, "_versions", lambda: ("0.0.0",))
+    monkeypatch.setattr(programs, "versions", lambda: ("0.0.0",))
     compiled()
     assert len(lowered) == 2
 
@@ -249,7 +249,7 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     lowered: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled()  # its machine code is there, so that only the program is missing
-    monkeypatch.setattr(programs, "_versions", lambda: ("0.0.0",))
+    monkeypatch.setattr(programs, "versions", lambda: ("0.0.0",))
 
     def refuse(*_: object) -> None:
         raise PermissionError

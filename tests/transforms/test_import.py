@@ -42,7 +42,7 @@ import dataclasses, threading
 made = []
 make = dataclasses.make_dataclass
 dataclasses.make_dataclass = lambda name, *a, **b: made.append(name) or make(name, *a, **b)
-import rlx.ir
+import rlx.ir.ops
 assert made == []
 records = []
 threads = [threading.Thread(target=lambda: records.append(rlx.ir.ops.concat.attrs)) for _ in "four"]

@@ -160,7 +160,7 @@ class Ranked:
         rows, same = OfRanks(list(self.x)), OfRanks([self.w] * self.ranks)
         found = eval(
             self.text,
-            {"np": np, "rlx": _collectives(self.ranks, self.w.dtype), "x": rows, "w": same},
+            {"np": np, "lax": _collectives(self.ranks, self.w.dtype), "x": rows, "w": same},
         )
         return np.asarray(found.parts[0] if self.replicated else np.stack(found.parts))
 

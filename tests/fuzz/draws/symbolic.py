@@ -54,9 +54,6 @@ _LENGTHS = (
 )
 """Loops as long as a symbolic extent."""
 REFUSED: Mapping[str, str] = {
-    "a scan needs a number of steps|the length of a scan": "loops have a length that is known when "
-    "they are traced",
-    "vmap needs a known extent": "a batch has an extent that is known when it is traced",
     "differs between runs": "what decides the shape of a result is known when it is traced",
     "this function needs a number|is no array: Dim|and 'Dim'": "an extent is a number where "
     "`rlx.numpy` documents it",

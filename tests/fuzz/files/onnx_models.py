@@ -34,9 +34,9 @@ from tests.fuzz.files.case import (
 from tests.fuzz.mutations import damaged_bytes
 from tests.onnx.generated import GENERATORS, NodeCase, random_case
 from tests.onnx.models import flattening, indexing, perceptron, recurrent
+from tests.onnx.mutated import open_extents
 from tests.onnx.restructured import restructured
 
-_DIMS = {"batch": 2, "n": 2}
 _LIMITS = LoadLimits(nodes=20_000, elements=1 << 22, bytes=1 << 28, seconds=20.0)
 _LARGEST_OFFICIAL = 1 << 14
 _DOMAINS = {"": 21, "ai.onnx.ml": 3, "made.up": 1}
@@ -67,7 +67,7 @@ def loaded(path: Path, rng: Rng) -> Loaded:
     """Load a model as a graph; some are run in a session first, which takes more models."""
     if rng.random() < 0.2:
         _run_in_session(path)
-    graph = rlx.onnx.load(path, dims=_DIMS, limits=_LIMITS)
+    graph = rlx.onnx.load(path, dims=open_extents(path, _LIMITS), limits=_LIMITS)
     return Loaded(graph, dict(graph.param_values))
 
 
