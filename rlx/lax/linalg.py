@@ -131,27 +131,46 @@ def triangular_solve(
 
 @function
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, **_: Any) -> Array:
-    """Solve with matrices of three diagonals; `dl[0]` and `du[-1]` are not read."""
+    """Solve with matrices of three diagonals; `dl[0]` and `du[-1]` are not read.
+
+    Gaussian elimination with partial pivoting, as LAPACK's gtsv: an exchange of two rows adds an
+    element to the second superdiagonal.
+    """
     dl, d, du, b = inexact(dl, d, du, b)
-    first = shaping.moveaxis(rnp.stack([dl, d, du], 0), -1, 0)
+    bands = shaping.moveaxis(rnp.stack([dl, d, du], 0), -1, 0)
+    bands = bands.at[0, 0].set(0.0).at[-1, 2].set(0.0)
     rows = shaping.moveaxis(b, -2, 0)
+    identity = rnp.zeros_like(bands[:1]).at[:, 1].set(1.0)  # a row that is never exchanged
+    below = (
+        rnp.concatenate([bands[1:], identity], 0),
+        rnp.concatenate([rows[1:], 0 * rows[:1]], 0),
+    )
 
     def eliminate(carry: Any, row: Any) -> Any:
-        upper, value = carry
-        (low, middle, high), right = (row[0][0], row[0][1], row[0][2]), row[1]
-        pivot = middle - low * upper
-        now = (high / pivot, (right - low[..., None] * value) / pivot[..., None])
-        return now, now
+        middle, high, right = carry
+        (low, next_middle, next_high), next_right = (row[0][0], row[0][1], row[0][2]), row[1]
+        swap = rnp.abs(low) > rnp.abs(middle)
+        pivot, upper = rnp.where(swap, low, middle), rnp.where(swap, next_middle, high)
+        second = rnp.where(swap, next_high, 0)
+        value = rnp.where(swap[..., None], next_right, right)
+        factor = rnp.where(swap, middle, low) / pivot
+        remaining = (
+            rnp.where(swap, high, next_middle) - factor * upper,
+            rnp.where(swap, 0, next_high) - factor * second,
+            rnp.where(swap[..., None], right, next_right) - factor[..., None] * value,
+        )
+        return remaining, (rnp.stack([pivot, upper, second], 0), value)
 
     def substitute(after: Any, row: Any) -> Any:
-        upper, value = row
-        x = value - upper[..., None] * after
-        return x, x
+        (pivot, upper, second), value = (row[0][0], row[0][1], row[0][2]), row[1]
+        first, next_after = after
+        known = upper[..., None] * first + second[..., None] * next_after
+        x = (value - known) / pivot[..., None]
+        return (x, first), x
 
-    start = (0 * d[..., 0], 0 * b[..., 0, :])
-    masked = first.at[0, 0].set(0.0).at[-1, 2].set(0.0)
-    _, (uppers, values) = scan(eliminate, start, (masked, rows))
-    _, found = scan(substitute, 0 * b[..., 0, :], (uppers, values), reverse=True)
+    _, factored = scan(eliminate, (bands[0, 1], bands[0, 2], rows[0]), below)
+    zero = 0 * b[..., 0, :]
+    _, found = scan(substitute, (zero, zero), factored, reverse=True)
     return shaping.moveaxis(found, 0, -2)
 
 

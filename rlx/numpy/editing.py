@@ -191,6 +191,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise", *, inplace: bool = False)
     """A copy of `a` with `v`, over and over, at flat positions."""
     _require_copy("put", inplace)
     a, ind = as_tracer(a), ravel(ind)
+    if 0 in ind.shape or 0 in shape_of(v):
+        return a
     total = product(static_shape(a))
     if mode == "clip":
         ind = elementwise.clip(ind, 0, total - 1)

@@ -204,3 +204,11 @@ def test_zeta_of_integers_has_values_at_negative_q() -> None:
 def test_poch_of_no_factors_is_1() -> None:
     z = np.array([np.nan, np.inf, 0.0, -1.0, 2.5])
     np.testing.assert_array_equal(np.asarray(special.poch(z, 0.0)), np.ones(5))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(
+    ("n", "k", "ways"), [(0, 0, 1), (0, 1, 0), (0, 2, 0), (1, 0, 1), (2, 3, 4), (3, -1, 0)]
+)
+def test_comb_with_repetition(n: int, k: int, ways: int, exact: bool) -> None:
+    assert special.comb(n, k, exact=exact, repetition=True) == ways

@@ -105,13 +105,15 @@ def poch(z: Any, m: Any, /) -> Array:
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Array:
     """The number of ways to choose `k` of `N`."""
     k = rnp.asarray(k)
+    nothing = rnp.logical_and(rnp.equal(N, 0), rnp.equal(k, 0))
     n: Any = rnp.add(N, rnp.subtract(k, 1)) if repetition else N
     n, k = inexact(n, k)
     possible = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less_equal(k, n))
     n, k = rnp.where(possible, n, 1), rnp.where(possible, k, 1)  # beside it there is no slope
     ways = rnp.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
     whole = rnp.logical_and(rnp.equal(n, rnp.round(n)), rnp.equal(k, rnp.round(k)))
-    return rnp.where(possible, rnp.where(whole, ways + _rounding(ways), ways), 0)
+    found = rnp.where(possible, rnp.where(whole, ways + _rounding(ways), ways), 0)
+    return rnp.where(nothing, 1, found)  # with repetition, too
 
 
 def _rounding(x: Any) -> Any:
