@@ -74,7 +74,8 @@ def test_derivatives_are_jaxs(name: str) -> None:
         lambda y: numbers.standard_normal(y.shape).astype(y.dtype), theirs[0]
     )
     pulled = rlx.vjp(rlx.from_jax(function), *xs)[1](cotangents)
-    assert_same(pulled, jax.vjp(function, *xs)[1](cotangents), 10 * use.tolerance)
+    arrays = map(jax.numpy.asarray, xs)  # JAX 0.8 fails at igammac of NumPy's arrays
+    assert_same(pulled, jax.vjp(function, *arrays)[1](cotangents), 10 * use.tolerance)
 
 
 @pytest.mark.parametrize("name", [name for name in USES if "edges" not in name])
