@@ -14,7 +14,7 @@ from typing import Any, Literal
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir.graph import calling_source
-from rlx.ir.shape import Dim, is_at_most
+from rlx.ir.shape import Dim, Extent, is_at_most
 from rlx.tracing.loops import scan_rows
 from rlx.tracing.pytree import tree_map
 from rlx.tracing.trace import element_type, shape_of
@@ -33,7 +33,32 @@ def scan_to_bound(
     checkpoints: int | Literal["sqrt"] | None,
 ) -> Any:
     """Append the loop `carry, y = f(carry, x)` over `steps` rows to the open trace."""
-    bound = _bound(steps)
+    if not is_at_most(0, steps):
+        raise ShapeError(
+            f"scan: the number of steps, {steps}, may be negative",
+            source=calling_source(),
+            remedy="bound it from below, rlx.Dim(..., min=, max=)",
+        )
+    rows = tree_map(functools.partial(_padded, steps, steps.upper), xs)
+    carry, ys = _scan(f, init, rows, steps, reverse, checkpoints)
+    return carry, tree_map(lambda y: y[:steps], ys)
+
+
+def fori_to_bound(step: Function, init: Any, first: Extent, steps: Dim) -> Any:
+    """Append the loop `carry, _ = step(carry, index)` for `steps` indices, none if negative."""
+    indices = rnp.arange(max(steps.upper, 0)) + first
+    return _scan(step, init, indices, steps, False, None)[0]
+
+
+def _scan(
+    f: Function,
+    init: Any,
+    rows: Any,
+    steps: Dim,
+    reverse: bool,
+    checkpoints: int | Literal["sqrt"] | None,
+) -> Any:
+    """Append the scan over all rows up to the bound of `steps`, which skips the others."""
 
     @functools.wraps(f)
     def step(carry: Any, row: Any) -> Any:
@@ -48,22 +73,11 @@ def scan_to_bound(
 
         return cond(index < steps, taken, skipped, carry, x)
 
-    rows = (rnp.arange(bound), tree_map(functools.partial(_padded, steps, bound), xs))
-    carry, ys = scan_rows(step, init, rows, None, reverse, checkpoints)
-    return carry, tree_map(lambda y: y[:steps], ys)
+    numbers = rnp.arange(max(steps.upper, 0))
+    return scan_rows(step, init, (numbers, rows), None, reverse, checkpoints)
 
 
 def _padded(steps: Dim, bound: int, x: Any) -> Any:
     """Return rows with zeros after them up to the bound."""
     missing = rnp.zeros((bound - steps, *shape_of(x)[1:]), element_type(x).dtype)
     return rnp.concatenate([x, missing])
-
-
-def _bound(steps: Dim) -> int:
-    if not is_at_most(0, steps):
-        raise ShapeError(
-            f"scan: the number of steps, {steps}, may be negative",
-            source=calling_source(),
-            remedy="bound it from below, rlx.Dim(..., min=, max=)",
-        )
-    return steps.upper

@@ -29,7 +29,7 @@ from rlx.tracing.pytree import leaf_names, tree_flatten, tree_map
 from rlx.tracing.trace import TracedArray, as_value, element_type, shape_of
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.batch import vmap
-from rlx.transforms.bounded_loops import scan_to_bound
+from rlx.transforms.bounded_loops import fori_to_bound, scan_to_bound
 
 Function = Callable[..., Any]
 
@@ -116,9 +116,11 @@ def fori_loop(
 
     def run(init_val: Any) -> Any:
         count = last - first
-        counted = rnp.arange(max(count, 0) if isinstance(count, int) else count) + first
+        if isinstance(count, Dim):
+            return fori_to_bound(step, init_val, first, count)
+        counted = rnp.arange(max(count, 0)) + first
         indices = Tracer(counted.owner, as_value(counted, type.dtype), type.weak)
-        return _scan(step, init_val, indices)[0]
+        return scan_rows(step, init_val, indices, None, False, None)[0]
 
     return at_once("fori_loop", run, init_val)
 

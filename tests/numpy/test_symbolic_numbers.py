@@ -99,6 +99,7 @@ LOOPS: dict[str, SizedProgram] = {
     "reverse": lambda x: rlx.scan(lambda c, row: (c * 0.9 + row, c), 0.5, x, reverse=True)[1],
     "length": lambda x: rlx.scan(lambda c, _: (c * 1.1, None), x, length=x.shape[0])[0],
     "fori": lambda x: rlx.lax.fori_loop(0, x.shape[0], lambda i, c: c * 0.9 + i * x[i], 0.0),
+    "fori from 1": lambda x: rlx.lax.fori_loop(1, x.shape[0], lambda i, c: c * 0.9 + i, x),
     "map": lambda x: rlx.map(lambda row: row * row + x.shape[0], x),
     "pair": lambda x: rlx.scan(lambda c, r: (c + r[0] * r[1], r), 0.0, (x, x * 2))[1][1],
     "vmap": lambda x: rlx.vmap(lambda row: rnp.sum(row * x))(rnp.outer(x, x)),
