@@ -12,7 +12,7 @@ from rlx.jaxpr.internals import JaxprEqn
 from rlx.jaxpr.interpret import rule
 from rlx.jaxpr.shapes import integers, result_shape
 from rlx.jaxpr.types import dtype_of
-from rlx.tracing.trace import element_type
+from rlx.numpy.products import summed_in
 
 
 def _axes(numbers: Any) -> tuple[tuple[tuple[int, ...], ...], ...]:
@@ -24,20 +24,8 @@ def _dtype(given: Any) -> Any:
 
 
 def _in_one_dtype(equation: JaxprEqn, *operands: Any) -> list[Any]:
-    """Return operands in the dtype in which a product is summed, where that is another than theirs.
-
-    Integers of 8 bits are left to products that sum in 32.
-    """
-    dtypes = {dtype_of(v.aval) for v in equation.invars[: len(operands)]}
-    result = dtype_of(equation.outvars[0].aval)
-    if len(dtypes) == 1:
-        (given,) = dtypes
-        if given == result and (given.kind not in "biu" or given.itemsize > 2):
-            return list(operands)
-        if given.kind in "iu" and result.kind in "iu" and result.itemsize > given.itemsize:
-            return list(operands)
-    wide = np.dtype(np.int32) if result.kind in "biu" and result.itemsize < 4 else result
-    return [lax.convert_element_type(x, wide) for x in operands]
+    """Return operands in the dtype in which the result is summed."""
+    return summed_in(dtype_of(equation.outvars[0].aval), *operands)
 
 
 @rule("dot_general")
@@ -68,16 +56,7 @@ def ragged_dot_general(equation: JaxprEqn, a: Any, b: Any, sizes: Any) -> Any:
 def conv_general_dilated(equation: JaxprEqn, x: Any, taps: Any) -> Any:
     if 0 in (shape := result_shape(equation)):
         return rnp.zeros(shape, dtype_of(equation.outvars[0].aval))
-    if dtype_of(equation.outvars[0].aval).kind in "iu":
-        # Sums are exact up to 2**53, and wrap as integers do
-        wide = [lax.convert_element_type(z, np.float64) for z in (x, taps)]
-        return lax.convert_element_type(_convolved(equation, *wide), np.int64)
-    x, taps = _in_one_dtype(equation, x, taps)
-    if not element_type(x).dtype.is_complex:
-        return _convolved(equation, x, taps)
-    (a, b), (c, d) = ((lax.real(z), lax.imag(z)) for z in (x, taps))
-    real = _convolved(equation, a, c) - _convolved(equation, b, d)
-    return lax.complex(real, _convolved(equation, a, d) + _convolved(equation, b, c))
+    return _convolved(equation, x, taps)
 
 
 def _convolved(equation: JaxprEqn, x: Any, taps: Any) -> Any:
@@ -95,6 +74,7 @@ def _convolved(equation: JaxprEqn, x: Any, taps: Any) -> Any:
         ),
         int(params["feature_group_count"]),
         int(params["batch_group_count"]),
+        preferred_element_type=dtype_of(equation.outvars[0].aval),
     )
 
 

@@ -9,10 +9,11 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.dataclass import dataclass
-from rlx.errors import UnsupportedError
+from rlx.errors import InputError, UnsupportedError
 from rlx.ir import ops
 from rlx.numpy import cumulative, elementwise, shaping
 from rlx.numpy.axes import static_shape
+from rlx.numpy.products import summed_in
 from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, function, promoted
 
@@ -30,6 +31,7 @@ def dot(
     if dimension_numbers is not None:
         found: Any = dot_general(lhs, rhs, dimension_numbers, None, preferred_element_type)
         return found
+    lhs, rhs = summed_in(preferred_element_type, lhs, rhs)
     return _preferred(rnp.dot(lhs, rhs), preferred_element_type)
 
 
@@ -48,7 +50,14 @@ def dot_general(
     preferred_element_type: Any = None,
 ) -> Array:
     """Sum products over paired axes, apart for paired batch axes."""
-    (left, right), (left_batch, right_batch) = dimension_numbers
+    try:
+        (left, right), (left_batch, right_batch) = dimension_numbers
+    except (TypeError, ValueError):
+        raise InputError(
+            f"dimension_numbers is {dimension_numbers!r}",
+            remedy="pass ((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))",
+        ) from None
+    lhs, rhs = summed_in(preferred_element_type, lhs, rhs)
     found = emit(
         ops.dot_general, *promoted([lhs, rhs]), lhs_contracting=tuple(left),
         rhs_contracting=tuple(right), lhs_batch=tuple(left_batch), rhs_batch=tuple(right_batch),

@@ -9,13 +9,17 @@ import numpy as np
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
+from rlx.ir.dtype import DType, as_array_dtype
 from rlx.ir.ops.conv_geometry import same_padding
 from rlx.ir.shape import Extent
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
+from rlx.numpy.products import summed_in
 from rlx.numpy.shaping import flip, reshape, swapaxes, transpose
 from rlx.runtime.arrays import Array
-from rlx.tracing.apply import as_tracer, emit, function, inexact
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
+from rlx.tracing.promotion import promote_types
+from rlx.tracing.trace import element_type
 
 Axes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
@@ -74,8 +78,42 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """Slide taps over an array whose axes `dimension_numbers` names, as NHWC, HWIO, NHWC."""
-    lhs, rhs = inexact(lhs, rhs)
+    """Slide taps over an array whose axes `dimension_numbers` names, as NHWC, HWIO, NHWC.
+
+    Integers are summed exactly up to 2**53, and wrap to the dtype of the result as integers do.
+    """
+    where = (
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
+        feature_group_count, batch_group_count,
+    )  # fmt: skip
+    result = promote_types(map(element_type, (lhs, rhs))).dtype
+    if preferred_element_type is not None:
+        result = as_array_dtype(preferred_element_type)
+    if result.is_int or result is DType.BOOL:
+        found = _convolved(convert(lhs, DType.F64), convert(rhs, DType.F64), *where)
+        return convert(convert(found, DType.I64), result)
+    lhs, rhs = summed_in(preferred_element_type, lhs, rhs)
+    if not result.is_complex:
+        lhs, rhs = inexact(lhs, rhs)
+        return convert(_convolved(lhs, rhs, *where), result)
+    (a, b), (c, d) = ((elementwise.real(x), elementwise.imag(x)) for x in (lhs, rhs))
+    real = elementwise.subtract(_convolved(a, c, *where), _convolved(b, d, *where))
+    imaginary = elementwise.add(_convolved(a, d, *where), _convolved(b, c, *where))
+    return convert(emit(ops.complex, real, imaginary), result)
+
+
+def _convolved(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    dimension_numbers: Any,
+    feature_group_count: int,
+    batch_group_count: int,
+) -> Any:
+    """Convolve floats."""
     numbers = conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     x, w = transpose(lhs, numbers.lhs_spec), transpose(rhs, numbers.rhs_spec)
     if batch_group_count != 1:
@@ -94,10 +132,7 @@ def conv_general_dilated(
         ops.conv, x, w, stride=steps, dilation=apart, input_dilation=between,
         groups=feature_group_count, padding=_pads(padding, x.shape[2:], w.shape[2:], steps, apart),
     )  # fmt: skip
-    found = transpose(found, tuple(int(place) for place in np.argsort(numbers.out_spec)))
-    if preferred_element_type is None:
-        return found
-    return elementwise.astype(found, preferred_element_type)
+    return transpose(found, tuple(int(place) for place in np.argsort(numbers.out_spec)))
 
 
 def _batch_groups_as_features(x: Any, w: Any, count: int, feature_groups: int) -> Any:

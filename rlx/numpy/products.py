@@ -8,14 +8,14 @@ import numpy as np
 
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir import ops
-from rlx.ir.dtype import DType
+from rlx.ir.dtype import DType, as_array_dtype
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, moveaxis, ravel, reshape, roll
 from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function, promoted
-from rlx.tracing.trace import shape_of
+from rlx.tracing.trace import element_type, shape_of
 
 
 def preferred(dtype: Any, *arrays: Any) -> tuple[Any, ...]:
@@ -191,3 +191,21 @@ def matvec(x1: Any, x2: Any, /) -> Array:
 def vecmat(x1: Any, x2: Any, /) -> Array:
     """Vectors, conjugated, times matrices; leading axes broadcast."""
     return vecdot(expand_dims(x1, -2), moveaxis(as_tracer(x2), -1, -2))
+
+
+def summed_in(dtype: Any, *operands: Any) -> list[Any]:
+    """Return operands in the dtype in which a product of that dtype is summed.
+
+    Integers of 8 bits are left to products that sum in 32; without a dtype, all are left.
+    """
+    if dtype is None:
+        return list(operands)
+    result, dtypes = as_array_dtype(dtype).numpy, {element_type(x).dtype.numpy for x in operands}
+    if len(dtypes) == 1:
+        (given,) = dtypes
+        if given == result and (given.kind not in "biu" or given.itemsize > 2):
+            return list(operands)
+        if given.kind in "iu" and result.kind in "iu" and result.itemsize > given.itemsize:
+            return list(operands)
+    wide = np.dtype(np.int32) if result.kind in "biu" and result.itemsize < 4 else result
+    return [elementwise.astype(x, wide) for x in operands]

@@ -292,3 +292,15 @@ def test_top_k_has_the_derivative_of_what_it_takes() -> None:
     weights = np.array([3, 5], np.float32)
     slope = rlx.grad(lambda x: rnp.sum(lax.top_k(x, 2)[0] * weights))(x)
     np.testing.assert_array_equal(slope, [[0, 5, 3, 0], [3, 5, 0, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "c8"])
+def test_convolutions_have_the_dtype_of_their_operands(dtype: str) -> None:
+    """Integers wrap as sums of that width do; complex numbers are multiplied whole."""
+    x, w = np.array([100, 7, -3, 50, 9]).astype(dtype), np.array([5, -2, 3]).astype(dtype)
+    if dtype == "c8":
+        x, w = x * np.complex64(1 - 2j), w * np.complex64(0.5 + 1j)
+    found = lax.conv_general_dilated(x[None, None], w[None, None], (1,), "VALID")
+    expected = np.correlate(x.astype("c16" if dtype == "c8" else "i8"), w.conj())
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found[0, 0], expected.astype(dtype), rtol=1e-6)
