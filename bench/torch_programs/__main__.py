@@ -3,7 +3,7 @@
 python -m bench.torch_programs [NAME ...] [--write FILE]
 
 Each is measured in a process of its own, on one thread, forward and as a training step; times are
-the best of some rounds in which the three take turns.
+the best of some rounds in which all take turns. Forward calls of rlx are made with `resident`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def run(name: str, *, is_step: bool, rounds: int) -> dict[str, Any]:
 def row(name: str, *, is_step: bool, rounds: int) -> str:
     """Return one line of the table."""
     found = run(name, is_step=is_step, rounds=rounds)
-    eager, inductor, rlx = (found["best"][peer] for peer in ("eager", "inductor", "rlx"))
-    theirs, ours = found["first"]["inductor"], found["first"]["rlx"]
+    own = "rlx" if is_step else "rlx_resident"
+    eager, inductor, rlx = (found["best"][peer] for peer in ("eager", "inductor", own))
+    theirs, ours = found["first"]["inductor"], found["first"][own]
     label = f"{name}, step" if is_step else name
     return (
         f"| {label} | {eager:.0f} | {inductor:.0f} | {rlx:.0f} | {rlx / eager:.2f} "

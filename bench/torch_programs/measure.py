@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--step", action="store_true")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--caches", help="a directory of caches that are kept")
-    parser.add_argument("--peers", default="eager,inductor,rlx")
+    parser.add_argument("--peers", default="eager,inductor,rlx,rlx_resident")
     return parser
 
 
