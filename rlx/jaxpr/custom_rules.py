@@ -6,6 +6,7 @@ Their bodies alone would be wrong where rlx differentiates: a `custom_vjp` may c
 from __future__ import annotations
 
 import threading
+import traceback
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,9 @@ import jax
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.errors import InternalError
 from rlx.ir import ops
+from rlx.ir.graph import is_ours
 from rlx.jaxpr.internals import (
     ClosedJaxpr,
     JaxprEqn,
@@ -160,8 +163,16 @@ def _objection(trace_rule: Callable[[Sequence[bool]], Any], moves: Sequence[bool
     try:
         trace_rule(moves)
     except Exception as error:  # whatever a user's rule raises is the reason that is given
+        if _is_ours(error):
+            raise
         return f"a derivative rule of the program raises {type(error).__name__}: {error}"
     return None
+
+
+def _is_ours(error: Exception) -> bool:
+    """True for an error that code of rlx raised, and no rule of the program."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, InternalError) or is_ours(frames[-1])
 
 
 def _moves(aval: Any) -> bool:

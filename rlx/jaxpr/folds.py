@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 import rlx.lax as lax
-import rlx.numpy as rnp
 from rlx.jaxpr.internals import JaxprEqn, closed_over
 from rlx.jaxpr.interpret import rule, run
 from rlx.jaxpr.shapes import integers
 from rlx.jaxpr.types import dtype_of
-from rlx.tracing.trace import element_type, shape_of
+from rlx.tracing.trace import element_type
 from rlx.transforms.associative import associative_scan
-from rlx.transforms.batch import vmap
+from rlx.transforms.vectorize import vectorize
 
 _OF_PAIRS = {"max": lax.max, "min": lax.min}
 
@@ -110,14 +109,10 @@ def reduce_window(equation: JaxprEqn, *operands: Any) -> Any:
 def _computation(jaxpr: Any, consts: Any) -> Any:
     """Return the function of two lists of arrays that a reducer, a program of numbers, is."""
     closed = closed_over(jaxpr, consts)
+    of_elements = vectorize(lambda *xs: run(closed, xs))
 
     def combine(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-        arrays = rnp.broadcast_arrays(*left, *right)
-        shape = shape_of(arrays[0])
-        if not shape:
-            return run(closed, arrays)
-        found = vmap(lambda *xs: run(closed, xs))(*(rnp.ravel(x) for x in arrays))
-        return [rnp.reshape(x, shape) for x in found]
+        return list(of_elements(*left, *right))
 
     return combine
 

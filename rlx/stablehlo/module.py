@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
-from rlx.errors import FormatError
+from rlx.errors import FormatError, ToolchainError
 from rlx.limits import Budget
 
 _BYTECODE = b"ML\xefR"
@@ -109,9 +110,14 @@ def _deserialized(data: bytes, name: str) -> Any:
 def _exported(data: bytes, name: str) -> ParsedModule:
     """Return the program of what `jax.export.Exported.serialize` wrote."""
     try:
-        from jax import export
-
+        export = importlib.import_module("jax.export")
         exported = export.deserialize(bytearray(data))
+    except ImportError as error:
+        raise ToolchainError(
+            f"{name}: neither text nor bytecode, and an export is read by JAX: "
+            f"{_first_lines(error)}",
+            remedy="pip install 'rlx[jax]' flatbuffers, or write exported.mlir_module()",
+        ) from error
     except Exception as error:  # whatever its reader raises for damaged data
         raise FormatError(
             f"{name}: neither text, nor bytecode, nor an export of JAX: {_first_lines(error)}",

@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 
 import rlx.lax as lax
-import rlx.numpy as rnp
 from rlx.stablehlo.elementwise import function_of
 from rlx.stablehlo.interpret import Operation
 from rlx.stablehlo.types import constant, dtype_of, word
-from rlx.tracing.trace import shape_of
-from rlx.transforms.batch import vmap
+from rlx.transforms.vectorize import vectorize
 
 Tree = Any
 _DEEPEST = 24
@@ -89,19 +87,7 @@ def function_of_combiner(name: str, operation: Operation, region: int) -> Any:
 
 def of_elements(operation: Operation, region: int) -> Callable[..., list[Any]]:
     """Return a region of numbers as a function of arrays, element by element."""
-
-    def numbers(*xs: Any) -> tuple[Any, ...]:
-        return tuple(operation.region(region, *xs))
-
-    def combine(*operands: Any) -> list[Any]:
-        arrays = rnp.broadcast_arrays(*operands)
-        shape = shape_of(arrays[0])
-        if not shape:
-            return list(numbers(*arrays))
-        found = vmap(numbers)(*(rnp.ravel(x) for x in arrays))
-        return [rnp.reshape(x, shape) for x in found]
-
-    return combine
+    return vectorize(lambda *xs: list(operation.region(region, *xs)))
 
 
 def of_pairs(operation: Operation, region: int) -> Callable[..., list[Any]]:

@@ -91,6 +91,17 @@ def test_the_transpose_of_a_complex_matrix_has_no_conjugates() -> None:
     np.testing.assert_allclose(found, a.T @ np.array([1 - 1j, 2 + 0.5j]))
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint64"])
+def test_the_transpose_of_a_function_of_integers(dtype: str) -> None:
+    matrix, x = np.arange(6).reshape(2, 3).astype(dtype), np.ones((3,), dtype)
+    back = ours.linear_transpose(lambda x, y: {"a": 3 * x, "b": matrix @ x - y}, x, x[:2])
+    ct = {"a": np.arange(3).astype(dtype), "b": np.arange(2).astype(dtype)}
+    of_x, of_y = back(ct)
+    assert of_x.dtype == of_y.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(of_x, 3 * ct["a"] + matrix.T @ ct["b"])
+    np.testing.assert_array_equal(of_y, np.zeros(2, dtype) - ct["b"])
+
+
 @pytest.mark.parametrize("jacobian", [ours.jacrev, ours.jacfwd])
 def test_jacobians_of_holomorphic_functions_are_their_derivatives(jacobian: Any) -> None:
     found = jacobian(rnp.sin, holomorphic=True)(Z)

@@ -57,6 +57,17 @@ def test_numbers_are_those_of_jax_for_the_same_key(name: str, jax: Any) -> None:
     np.testing.assert_allclose(ours, other, rtol=2e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["zeros", "constant", "uniform", "he_normal", "orthogonal"])
+def test_floats_without_a_dtype_are_those_of_the_setting(name: str, jax: Any) -> None:
+    theirs = importlib.import_module("jax.nn.initializers")
+    options = CASES[name][0] if name in CASES else {}
+    with jax.enable_x64(True), rlx.jax.enable_x64(True):
+        ours = drawn(initializers, name, rlx.random.PRNGKey(3), options, (4, 6))
+        other = np.asarray(drawn(theirs, name, jax.random.PRNGKey(3), options, (4, 6)))
+    assert ours.dtype == other.dtype == np.float64
+    np.testing.assert_allclose(ours, other, rtol=1e-12, atol=1e-13)
+
+
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (2, 3, 5)])
 def test_orthogonal_matrices_are_those_of_jax(shape: tuple[int, ...], jax: Any) -> None:
     theirs = importlib.import_module("jax.nn.initializers")

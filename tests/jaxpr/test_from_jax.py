@@ -10,7 +10,7 @@ import pytest
 
 import rlx
 import rlx.jax
-from rlx.errors import NoRuleError, UnsupportedError
+from rlx.errors import InternalError, NoRuleError, UnsupportedError
 from rlx.ir.dtype import DType
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'rlx[jax]'")
@@ -18,6 +18,7 @@ jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'rlx[
 import jax.numpy as jnp  # noqa: E402  after JAX is known to be there
 from jax import lax  # noqa: E402
 
+from rlx.jaxpr import custom_rules  # noqa: E402
 from tests.docs.test_documentation import blocks  # noqa: E402
 
 X = np.array([0.5, -1.0, 2.0], "float32")
@@ -367,3 +368,29 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, page.name, "exec"), namespace)
     rlx.jax.uninstall()
     assert (tmp_path / "build" / "mlp.c").exists()
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), InternalError("from_jax: no such part")])
+def test_a_fault_in_a_rule_of_ours_is_no_objection_of_the_program(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise error
+
+    broken.__code__ = broken.__code__.replace(co_filename=custom_rules.__file__)
+    monkeypatch.setattr(custom_rules, "_traced_forward", broken)
+    f = jax.custom_vjp(lambda x: x * 2.0)
+    f.defvjp(lambda x: (x * 2.0, None), lambda _, ct: (ct,))
+    with pytest.raises(type(error)):
+        rlx.grad(rlx.from_jax(f))(1.0)
+
+
+def test_what_a_rule_of_the_program_raises_is_the_reason_that_is_given() -> None:
+    def forward(x: Any) -> Any:
+        raise KeyError("no slope")
+
+    f = jax.custom_vjp(lambda x: x * 2.0)
+    f.defvjp(forward, lambda _, ct: (ct,))
+    assert rlx.from_jax(f)(1.0) == 2.0
+    with pytest.raises(NoRuleError, match="KeyError: 'no slope'"):
+        rlx.grad(rlx.from_jax(f))(1.0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rlx
+from rlx.errors import InputError
 from rlx.scipy import special
 
 X = np.concatenate([np.linspace(-5.3, 30, 80), [0.5, 1, 2, 10, 150.0]])
@@ -204,6 +205,21 @@ def test_zeta_of_integers_has_values_at_negative_q() -> None:
 def test_poch_of_no_factors_is_1() -> None:
     z = np.array([np.nan, np.inf, 0.0, -1.0, 2.5])
     np.testing.assert_array_equal(np.asarray(special.poch(z, 0.0)), np.ones(5))
+
+
+@pytest.mark.parametrize("repetition", [False, True])
+@pytest.mark.parametrize(("n", "k"), [(5, 2), (100, np.int32(50)), (3.0, 5), (-1, 0), (0, 0)])
+def test_exact_comb_is_an_integer_of_python(n: Any, k: Any, repetition: bool) -> None:
+    scipy = pytest.importorskip("scipy.special")
+    found = special.comb(n, k, exact=True, repetition=repetition)
+    assert type(found) is int
+    assert found == scipy.comb(n, k, exact=True, repetition=repetition)
+
+
+@pytest.mark.parametrize("n", [np.array([5, 6]), 5.5])
+def test_exact_comb_refuses_what_is_no_integer(n: Any) -> None:
+    with pytest.raises(InputError, match="takes two integers"):
+        special.comb(n, 2, exact=True)
 
 
 @pytest.mark.parametrize("exact", [False, True])

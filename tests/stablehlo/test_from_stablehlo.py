@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,12 @@ def test_an_export_takes_and_returns_its_trees() -> None:
     np.testing.assert_array_equal(found["b"][1], W + 1)
     with pytest.raises(rlx.errors.InputError, match="structure"):
         rlx.from_stablehlo(bytes(exported.serialize()))({"x": X}, X)
+
+
+def test_an_export_without_jax_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax.export", None)
+    with pytest.raises(rlx.errors.ToolchainError, match=r"pip install 'rlx\[jax\]'"):
+        rlx.from_stablehlo(b"\0\x10 an export")
 
 
 def test_it_is_a_function_for_transformations() -> None:

@@ -16,6 +16,7 @@ from rlx.public_names import names_of as _names_of
 from rlx.random import normal as _normal
 from rlx.random import truncated_normal as _truncated_normal
 from rlx.random import uniform as _uniform
+from rlx.random.uniforms import default_float
 
 Initializer = Callable[..., Any]
 Axes = int | Sequence[int]
@@ -24,52 +25,60 @@ _KEPT = 0.87962566103423978
 """Standard deviation of a standard normal that falls in (-2, 2)."""
 
 
-def zeros(key: Any, shape: Any, dtype: Any = "float32") -> Any:
+def _float(dtype: Any) -> Any:
+    """Return `dtype`, for None that of JAX's floats: 64 bits where a program asks for them."""
+    return default_float().numpy if dtype is None else dtype
+
+
+def zeros(key: Any, shape: Any, dtype: Any = None) -> Any:
     """Zeros."""
     del key
-    return rnp.zeros(shape, dtype)
+    return rnp.zeros(shape, _float(dtype))
 
 
-def ones(key: Any, shape: Any, dtype: Any = "float32") -> Any:
+def ones(key: Any, shape: Any, dtype: Any = None) -> Any:
     """Ones."""
     del key
-    return rnp.ones(shape, dtype)
+    return rnp.ones(shape, _float(dtype))
 
 
-def constant(value: Any, dtype: Any = "float32") -> Initializer:
+def constant(value: Any, dtype: Any = None) -> Initializer:
     """Return what gives `value` everywhere."""
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
         del key
-        return rnp.full(shape, value, dtype)
+        return rnp.full(shape, value, _float(dtype))
 
     return init
 
 
-def uniform(scale: Any = 1e-2, dtype: Any = "float32") -> Initializer:
+def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     """Return what draws from [0, scale)."""
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
+        dtype = _float(dtype)
         return _uniform(key, shape, dtype) * rnp.asarray(scale, dtype)
 
     return init
 
 
-def normal(stddev: Any = 1e-2, dtype: Any = "float32") -> Initializer:
+def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     """Return what draws normally with mean 0."""
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
+        dtype = _float(dtype)
         return _normal(key, shape, dtype) * rnp.asarray(stddev, dtype)
 
     return init
 
 
 def truncated_normal(
-    stddev: Any = 1e-2, dtype: Any = "float32", lower: Any = -2.0, upper: Any = 2.0
+    stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
 ) -> Initializer:
     """Return what draws normally within `lower` and `upper` standard deviations."""
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
+        dtype = _float(dtype)
         drawn = _truncated_normal(key, lower, upper, shape, dtype)
         return drawn * rnp.asarray(stddev, dtype)
 
@@ -83,7 +92,7 @@ def variance_scaling(
     in_axis: Axes = -2,
     out_axis: Axes = -1,
     batch_axis: Axes = (),
-    dtype: Any = "float32",
+    dtype: Any = None,
 ) -> Initializer:
     """Return what draws with variance `scale / n`, where `n` counts what `mode` says.
 
@@ -96,7 +105,7 @@ def variance_scaling(
         counts = {"fan_in": inputs, "fan_out": outputs, "fan_avg": (inputs + outputs) / 2}
         variance = scale / _one_of("mode", mode, counts)
         draw = _one_of("distribution", distribution, _DRAWS)
-        return draw(key, tuple(shape), dtype, variance)
+        return draw(key, tuple(shape), _float(dtype), variance)
 
     return init
 
@@ -152,7 +161,7 @@ xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = "float32") -> Initializer:
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """Return what draws matrices with orthonormal columns, or rows if they are fewer."""
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
@@ -161,7 +170,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = "float32") 
                 f"orthogonal: shape {tuple(shape)} is no matrix",
                 remedy="give weights of rank 2 or more",
             )
-        columns = shape[column_axis]
+        dtype, columns = _float(dtype), shape[column_axis]
         rows = math.prod(shape) // columns
         long, short = max(rows, columns), min(rows, columns)
         q, r = rnp.linalg.qr(_normal(key, (long, short), dtype))
@@ -174,9 +183,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = "float32") 
     return init
 
 
-def delta_orthogonal(
-    scale: Any = 1.0, column_axis: int = -1, dtype: Any = "float32"
-) -> Initializer:
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """Return what draws windows of zeros around one orthogonal matrix (arXiv:1806.05393)."""
     matrix = orthogonal(scale, column_axis, dtype)
 
@@ -188,7 +195,7 @@ def delta_orthogonal(
                 remedy="give (*window, inputs, outputs) with inputs <= outputs",
             )
         center = tuple((extent - 1) // 2 for extent in shape[:-2])
-        return rnp.zeros(shape, dtype).at[center].set(matrix(key, shape[-2:], dtype))
+        return rnp.zeros(shape, _float(dtype)).at[center].set(matrix(key, shape[-2:], dtype))
 
     return init
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.errors import InputError
+from rlx.ir.graph import calling_source
 from rlx.numpy.polynomials import polyval
 from rlx.runtime.arrays import Array
 from rlx.scipy.special.elementary import digamma, gamma, gammaln, gammasgn, past_integer
@@ -101,9 +103,31 @@ def poch(z: Any, m: Any, /) -> Array:
     )
 
 
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Array | int:
+    """The number of ways to choose `k` of `N`; with `exact`, of two integers, Python's integer."""
+    return _exact_comb(N, k, repetition) if exact else _comb(N, k, repetition)
+
+
+def _exact_comb(N: Any, k: Any, repetition: bool) -> int:
+    n, count = _whole_number(N), _whole_number(k)
+    if n < 0 or count < 0:
+        return 0
+    return math.comb(max(n + count - 1, 0) if repetition else n, count)
+
+
+def _whole_number(x: Any) -> int:
+    number = x.item() if isinstance(x, (np.ndarray, np.generic)) and x.ndim == 0 else x
+    if isinstance(number, (int, float)) and number == int(number):
+        return int(number)
+    raise InputError(
+        f"comb with exact=True takes two integers, and was given {type(x).__name__}",
+        source=calling_source(),
+        remedy="leave out exact: the ways of arrays are floats of their dtype",
+    )
+
+
 @function
-def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Array:
-    """The number of ways to choose `k` of `N`."""
+def _comb(N: Any, k: Any, repetition: bool) -> Array:
     k = rnp.asarray(k)
     nothing = rnp.logical_and(rnp.equal(N, 0), rnp.equal(k, 0))
     n: Any = rnp.add(N, rnp.subtract(k, 1)) if repetition else N
