@@ -16,15 +16,9 @@ for package in ("torchvision", "transformers"):
 from tests.torch.model_errors import disagreements, errors  # noqa: E402
 from tests.torch.models import MODELS  # noqa: E402
 
-LESS_EXACT = {"vgg11": "results in inference err 4.4 to 4.9 times as much as those of eager mode"}
-KNOWN = [
-    pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=reason))
-    for name, reason in LESS_EXACT.items()
-]
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*(name for name in MODELS if name not in LESS_EXACT), *KNOWN])
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.filterwarnings("ignore")
 def test_results_and_gradients_err_as_those_of_eager_mode(name: str) -> None:
     assert not list(disagreements(errors(name)))
