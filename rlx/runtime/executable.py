@@ -365,7 +365,7 @@ class Executable(CompiledCode):
         if gateway is None:
             return None
         fast: FastCall = gateway.Call(
-            *self._native_entry(),
+            self._native_entry(),
             donated_copy,
             DonatedMemory,
             ImmutableArray,

@@ -5,17 +5,10 @@
    has done nothing that matters; the caller then takes the long way, which converts, explains
    and raises. All addresses come from the executable, which a `Call` keeps alive. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
+#include "gateway_call.h"
 
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
 #define MOST_AXES 64 /* of an array, in NumPy 2 */
 
@@ -35,29 +28,13 @@ typedef struct {
 } Port;
 
 typedef struct {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
-  PyObject *kept; /* a tuple that owns every object below */
-  PyObject *enter;
-  PyObject *acquire;
-  PyObject *release;
-  PyObject *is_held; /* true if this thread is in a call already */
-  PyObject *fault;
+  Entry entry;
   PyObject *copy_donated;
   PyTypeObject *donated_memory;
   PyTypeObject *array_class; /* what inputs may be besides NumPy's arrays */
-  void *run;
-  char *arena;
-  int64_t *moves;
   Py_ssize_t inputs, outputs;
   Port *ports; /* inputs, then outputs */
-  char ready;  /* params are set, and `setup` has run since */
 } Call;
-
-static PyObject *none(void) {
-  Py_INCREF(Py_None);
-  return Py_None;
-}
 
 /* Arguments */
 
@@ -176,45 +153,14 @@ static int give_outputs(Call *call, PyObject *results) {
 
 /* The call */
 
-static int run_native(const Call *call) {
-  int status;
-  Py_BEGIN_ALLOW_THREADS
-  if (call->moves == NULL) {
-    status = ((int (*)(char *))call->run)(call->arena);
-  } else {
-    status = ((int (*)(char *, const int64_t *))call->run)(call->arena, call->moves);
-  }
-  Py_END_ALLOW_THREADS
-  return status;
-}
-
-/* Run through `enter`, which knows how to run on several threads, or directly. */
-static int run(Call *call) {
-  long status;
-  if (call->enter == Py_None) {
-    status = run_native(call);
-  } else {
-    PyObject *returned = PyObject_CallNoArgs(call->enter);
-    if (returned == NULL) return -1;
-    status = PyLong_AsLong(returned);
-    Py_DECREF(returned);
-    if (PyErr_Occurred()) return -1;
-  }
-  if (status == 0) return 1;
-  PyObject *exception = PyObject_CallFunction(call->fault, "l", status);
-  if (exception == NULL) return -1;
-  PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-  Py_DECREF(exception);
-  return -1;
-}
-
-static PyObject *call_locked(Call *call, PyObject *const *values) {
+static PyObject *call_locked(Entry *entry, PyObject *const *values) {
+  Call *call = (Call *)entry;
   PyObject *results = PyTuple_New(call->outputs);
   if (results == NULL) return NULL;
   int state = take_outputs(call);
   if (state > 0) state = take_donated(call, values, results);
   if (state > 0) state = take_inputs(call, values, results);
-  if (state > 0) state = run(call);
+  if (state > 0) state = run(entry) ? 1 : -1;
   if (state > 0) state = give_outputs(call, results);
   if (state > 0) return results;
   Py_DECREF(results);
@@ -225,21 +171,7 @@ static PyObject *call_vector(PyObject *self, PyObject *const *values, size_t cou
                              PyObject *names) {
   Call *call = (Call *)self;
   if (PyVectorcall_NARGS(count) != call->inputs || names != NULL) return none();
-  if (call->kept == NULL) return none(); /* garbage on its way out, called by other garbage */
-  PyObject *held = PyObject_CallNoArgs(call->is_held);
-  if (held == NULL) return NULL;
-  Py_DECREF(held);
-  if (held == Py_True) return none(); /* the long way says what is wrong */
-  held = PyObject_CallNoArgs(call->acquire);
-  if (held == NULL) return NULL;
-  Py_DECREF(held);
-  PyObject *results = call->ready ? call_locked(call, values) : none();
-  PyObject *type, *error, *trace;
-  PyErr_Fetch(&type, &error, &trace);
-  PyObject *released = PyObject_CallNoArgs(call->release);
-  Py_XDECREF(released);
-  if (type != NULL) PyErr_Restore(type, error, trace);
-  return results;
+  return call_with_lock(&call->entry, call_locked, values);
 }
 
 /* Making one */
@@ -269,7 +201,7 @@ static bool read_input(Call *call, Port *port, PyObject *facts) {
     return false;
   }
   port->place = (char *)(uintptr_t)place;
-  port->moved = number < 0 ? NULL : call->moves + number;
+  port->moved = number < 0 ? NULL : call->entry.moves + number;
   if (port->replaced_by >= 0) call->ports[call->inputs + port->replaced_by].replaces = true;
   return true;
 }
@@ -285,7 +217,7 @@ static bool read_output(Call *call, Port *port, PyObject *facts) {
   }
   port->shown_as = (PyTypeObject *)shown_as;
   port->place = (char *)(uintptr_t)place;
-  port->moved = number < 0 ? NULL : call->moves + number;
+  port->moved = number < 0 ? NULL : call->entry.moves + number;
   port->take = take == Py_None ? NULL : take;
   port->show = show == Py_None ? NULL : show;
   return true;
@@ -311,39 +243,18 @@ static bool read_ports(Call *call, PyObject *inputs, PyObject *outputs) {
 }
 
 static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-  unsigned long long run, arena, moves;
-  PyObject *inputs, *outputs;
+  PyObject *entry, *inputs, *outputs;
+  if (!has_no_names(names)) return NULL;
   Call *call = (Call *)type->tp_alloc(type, 0);
   if (call == NULL) return NULL;
-  call->vectorcall = call_vector;
-  if (names != NULL && PyDict_GET_SIZE(names) > 0) {
-    PyErr_SetString(PyExc_TypeError, "Call takes no keyword arguments");
-  } else if (PyArg_ParseTuple(args, "KKKOOOOOOO!O!O!O!", &run, &arena, &moves, &call->enter,
-                              &call->acquire, &call->release, &call->is_held, &call->fault,
-                              &call->copy_donated, &PyType_Type, &call->donated_memory,
-                              &PyType_Type, &call->array_class, &PyTuple_Type, &inputs,
-                              &PyTuple_Type, &outputs)) {
-    call->run = (void *)(uintptr_t)run;
-    call->arena = (char *)(uintptr_t)arena;
-    call->moves = (int64_t *)(uintptr_t)moves;
-    Py_INCREF(args);
-    call->kept = args;
-    if (read_ports(call, inputs, outputs)) return (PyObject *)call;
+  if (PyArg_ParseTuple(args, "O!OO!O!O!O!", &PyTuple_Type, &entry, &call->copy_donated,
+                       &PyType_Type, &call->donated_memory, &PyType_Type, &call->array_class,
+                       &PyTuple_Type, &inputs, &PyTuple_Type, &outputs) &&
+      read_entry(&call->entry, args, entry, call_vector) && read_ports(call, inputs, outputs)) {
+    return (PyObject *)call;
   }
   Py_DECREF(call);
   return NULL;
-}
-
-static int call_traverse(PyObject *self, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(((Call *)self)->kept);
-  return 0;
-}
-
-static int call_clear(PyObject *self) {
-  ((Call *)self)->ready = false;
-  Py_CLEAR(((Call *)self)->kept);
-  return 0;
 }
 
 static void call_dealloc(PyObject *self) {
@@ -354,12 +265,6 @@ static void call_dealloc(PyObject *self) {
   type->tp_free(self);
   Py_DECREF(type);
 }
-
-static PyMemberDef call_members[] = {
-    {"ready", T_BOOL, offsetof(Call, ready), 0, "Whether params are set and set up."},
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Call, vectorcall), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
 
 static PyType_Slot call_slots[] = {
     {Py_tp_new, call_new},           {Py_tp_dealloc, call_dealloc},
@@ -382,13 +287,5 @@ PyMODINIT_FUNC PyInit_rlx_gateway(void);
 
 PyMODINIT_FUNC PyInit_rlx_gateway(void) {
   import_array();
-  PyObject *module = PyModule_Create(&definition);
-  if (module == NULL) return NULL;
-  PyObject *type = PyType_FromSpec(&call_spec);
-  if (type == NULL || PyModule_AddObject(module, "Call", type) < 0) {
-    Py_XDECREF(type);
-    Py_DECREF(module);
-    return NULL;
-  }
-  return module;
+  return module_with(&definition, &call_spec);
 }

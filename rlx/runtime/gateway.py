@@ -32,6 +32,9 @@ _FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared")
 _DELAY = 0.1
 """Seconds before it is made: to a process that ends sooner it is of no use."""
 
+_SHARED = "gateway_call.h"
+"""What both modules include."""
+
 InputPort: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], int, int, int]
 """Dtype, shape, address in the arena, number in the table of moves, output that overwrites it."""
 
@@ -108,8 +111,8 @@ def _library(name: str) -> Path:
     flags = (*_FLAGS, *proof.more, f"-I{include}", f"-I{np.get_include()}")
     machine = (platform.machine(), str(sysconfig.get_config_var("SOABI")), np.__version__)
     source = Path(__file__).with_name(f"{name}.c")
-    text = source.read_text(encoding="utf-8")
-    key = content_key(text, *toolchain.command, toolchain.version, *flags, *machine)
+    texts = [each.read_text(encoding="utf-8") for each in (source, source.with_name(_SHARED))]
+    key = content_key(*texts, *toolchain.command, toolchain.version, *flags, *machine)
     return Cache(cache_directory()).fetch(
         key, ".so", lambda path: toolchain.compile_library(source, path, flags)
     )

@@ -6,16 +6,10 @@
    arguments. For arguments of other classes, dtypes or shapes it returns None, and has done
    nothing; the caller then takes the slow path, which converts, explains and raises. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
+#include "gateway_call.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MAX_RANK 64
 #define ALIGNMENT 64
@@ -84,28 +78,16 @@ typedef struct {
 } Resident;
 
 typedef struct {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
-  PyObject *kept; /* a tuple that owns every object below */
-  PyObject *enter, *acquire, *release, *is_held, *fault;
+  Entry entry;
   PyObject *results; /* what each result is: the number of an output, or what is returned as is */
   PyTypeObject *tensor_class, *param_class;
   const Exchange *exchange;
-  void *run;
-  char *arena;
-  int64_t *moves;
   Py_ssize_t arguments, inputs, outputs, residents;
   Port *ports; /* inputs, then outputs */
   Resident *resident;
   int64_t *axes; /* shapes and strides of all ports */
   PyObject *version_name;
-  char ready; /* what `resident` holds is what `setup` has read */
 } Call;
-
-static PyObject *none(void) {
-  Py_INCREF(Py_None);
-  return Py_None;
-}
 
 /* Arguments */
 
@@ -231,7 +213,7 @@ static bool are_unchanged(const Call *call, PyObject *values) {
 /* Remember what `setup` has read: `remember(values)`; False where a tensor has no version. */
 static PyObject *call_remember(PyObject *self, PyObject *values) {
   Call *call = (Call *)self;
-  call->ready = false;
+  call->entry.ready = false;
   if (!PyList_CheckExact(values) || PyList_GET_SIZE(values) != call->arguments) {
     PyErr_SetString(PyExc_TypeError, "remember takes the list of arguments");
     return NULL;
@@ -241,7 +223,7 @@ static PyObject *call_remember(PyObject *self, PyObject *values) {
       Py_RETURN_FALSE;
     }
   }
-  call->ready = true;
+  call->entry.ready = true;
   Py_RETURN_TRUE;
 }
 
@@ -378,44 +360,14 @@ static PyObject *give_results(Call *call, PyObject *values, Managed **made) {
 
 /* The call */
 
-static int run_native(const Call *call) {
-  int status;
-  Py_BEGIN_ALLOW_THREADS
-  if (call->moves == NULL) {
-    status = ((int (*)(char *))call->run)(call->arena);
-  } else {
-    status = ((int (*)(char *, const int64_t *))call->run)(call->arena, call->moves);
-  }
-  Py_END_ALLOW_THREADS
-  return status;
-}
-
-/* Run through `enter`, which runs on several threads, or directly. */
-static bool run(Call *call) {
-  long status;
-  if (call->enter == Py_None) {
-    status = run_native(call);
-  } else {
-    PyObject *returned = PyObject_CallNoArgs(call->enter);
-    if (returned == NULL) return false;
-    status = PyLong_AsLong(returned);
-    Py_DECREF(returned);
-    if (PyErr_Occurred()) return false;
-  }
-  if (status == 0) return true;
-  PyObject *exception = PyObject_CallFunction(call->fault, "l", status);
-  if (exception == NULL) return false;
-  PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-  Py_DECREF(exception);
-  return false;
-}
-
-static PyObject *call_locked(Call *call, PyObject *values) {
+static PyObject *call_locked(Entry *entry, PyObject *const *given) {
+  Call *call = (Call *)entry;
+  PyObject *values = given[0];
   if (!are_unchanged(call, values) || !take_inputs(call, values)) return none();
   Managed *made[call->outputs + 1];
   memset(made, 0, sizeof made);
   PyObject *results = NULL;
-  if (make_outputs(call, made) && run(call)) results = give_results(call, values, made);
+  if (make_outputs(call, made) && run(entry)) results = give_results(call, values, made);
   if (results == NULL) release_all(made, call->outputs);
   return results;
 }
@@ -423,26 +375,11 @@ static PyObject *call_locked(Call *call, PyObject *values) {
 static PyObject *call_vector(PyObject *self, PyObject *const *given, size_t count,
                              PyObject *names) {
   Call *call = (Call *)self;
-  if (PyVectorcall_NARGS(count) != 1 || names != NULL || !PyList_CheckExact(given[0])) {
+  if (PyVectorcall_NARGS(count) != 1 || names != NULL || !PyList_CheckExact(given[0]) ||
+      !call->entry.ready || PyList_GET_SIZE(given[0]) != call->arguments) {
     return none();
   }
-  if (call->kept == NULL || !call->ready || PyList_GET_SIZE(given[0]) != call->arguments) {
-    return none();
-  }
-  PyObject *held = PyObject_CallNoArgs(call->is_held);
-  if (held == NULL) return NULL;
-  Py_DECREF(held);
-  if (held == Py_True) return none(); /* the slow path raises ReentryError */
-  held = PyObject_CallNoArgs(call->acquire);
-  if (held == NULL) return NULL;
-  Py_DECREF(held);
-  PyObject *results = call->ready ? call_locked(call, given[0]) : none();
-  PyObject *type, *error, *trace;
-  PyErr_Fetch(&type, &error, &trace);
-  PyObject *released = PyObject_CallNoArgs(call->release);
-  Py_XDECREF(released);
-  if (type != NULL) PyErr_Restore(type, error, trace);
-  return results;
+  return call_with_lock(&call->entry, call_locked, given);
 }
 
 /* Making one */
@@ -481,7 +418,7 @@ static bool read_port(Call *call, Port *port, PyObject *facts, int64_t **axes) {
   port->bytes = port->item;
   for (int axis = 0; axis < port->rank; axis++) port->bytes *= (size_t)port->shape[axis];
   port->place = (char *)(uintptr_t)place;
-  port->moved = number < 0 ? NULL : call->moves + number;
+  port->moved = number < 0 ? NULL : call->entry.moves + number;
   return true;
 }
 
@@ -529,44 +466,23 @@ static bool read_exchange(Call *call, PyObject *capsule) {
 }
 
 static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-  unsigned long long run, arena, moves;
-  PyObject *capsule, *ports, *residents;
+  PyObject *entry, *capsule, *ports, *residents;
   Py_ssize_t inputs;
+  if (!has_no_names(names)) return NULL;
   Call *call = (Call *)type->tp_alloc(type, 0);
   if (call == NULL) return NULL;
-  call->vectorcall = call_vector;
-  if (names != NULL && PyDict_GET_SIZE(names) > 0) {
-    PyErr_SetString(PyExc_TypeError, "Call takes no keyword arguments");
-  } else if (PyArg_ParseTuple(args, "(KKKOOOOO)OO!O!nO!nO!O!", &run, &arena, &moves, &call->enter,
-                              &call->acquire, &call->release, &call->is_held, &call->fault,
-                              &capsule, &PyType_Type, &call->tensor_class, &PyType_Type,
-                              &call->param_class, &call->arguments, &PyTuple_Type, &ports, &inputs, &PyTuple_Type,
-                              &residents, &PyTuple_Type, &call->results)) {
-    call->run = (void *)(uintptr_t)run;
-    call->arena = (char *)(uintptr_t)arena;
-    call->moves = (int64_t *)(uintptr_t)moves;
-    Py_INCREF(args);
-    call->kept = args;
-    call->version_name = PyUnicode_InternFromString("_version");
-    if (call->version_name != NULL && read_exchange(call, capsule) &&
-        read_ports(call, ports, inputs) && read_residents(call, residents)) {
-      return (PyObject *)call;
-    }
+  if (PyArg_ParseTuple(args, "O!OO!O!nO!nO!O!", &PyTuple_Type, &entry, &capsule, &PyType_Type,
+                       &call->tensor_class, &PyType_Type, &call->param_class, &call->arguments,
+                       &PyTuple_Type, &ports, &inputs, &PyTuple_Type, &residents, &PyTuple_Type,
+                       &call->results) &&
+      read_entry(&call->entry, args, entry, call_vector) &&
+      (call->version_name = PyUnicode_InternFromString("_version")) != NULL &&
+      read_exchange(call, capsule) && read_ports(call, ports, inputs) &&
+      read_residents(call, residents)) {
+    return (PyObject *)call;
   }
   Py_DECREF(call);
   return NULL;
-}
-
-static int call_traverse(PyObject *self, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(((Call *)self)->kept);
-  return 0;
-}
-
-static int call_clear(PyObject *self) {
-  ((Call *)self)->ready = false;
-  Py_CLEAR(((Call *)self)->kept);
-  return 0;
 }
 
 static void call_dealloc(PyObject *self) {
@@ -585,12 +501,6 @@ static void call_dealloc(PyObject *self) {
 static PyMethodDef call_methods[] = {
     {"remember", call_remember, METH_O, "Remember which versions of residents `setup` has read."},
     {NULL, NULL, 0, NULL},
-};
-
-static PyMemberDef call_members[] = {
-    {"ready", T_BOOL, offsetof(Call, ready), 0, "Whether residents are set and set up."},
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Call, vectorcall), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot call_slots[] = {
@@ -613,13 +523,5 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit_rlx_tensor_gateway(void);
 
 PyMODINIT_FUNC PyInit_rlx_tensor_gateway(void) {
-  PyObject *module = PyModule_Create(&definition);
-  if (module == NULL) return NULL;
-  PyObject *type = PyType_FromSpec(&call_spec);
-  if (type == NULL || PyModule_AddObject(module, "Call", type) < 0) {
-    Py_XDECREF(type);
-    Py_DECREF(module);
-    return NULL;
-  }
-  return module;
+  return module_with(&definition, &call_spec);
 }
