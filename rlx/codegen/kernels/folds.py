@@ -7,9 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
-from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, converted, named, real
+from rlx.codegen.kernels.values import (
+    Complex,
+    Scalar,
+    compute_prim,
+    converted,
+    named,
+    parts_of,
+    real,
+    scalar_of,
+)
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.complex_scalar import as_pair, multiply
 from rlx.codegen.loops.expr import E, binary, const, select
 from rlx.codegen.loops.nodes import BinaryOp, Prim
 from rlx.dataclass import dataclass
@@ -115,9 +123,9 @@ def sum_fold(dtype: DType) -> Fold:
     return Fold(
         names,
         (zero,) * len(names),
-        lambda state, x: _add(state, _parts(x)),
+        lambda state, x: _add(state, parts_of(x)),
         _add,
-        lambda state, _: _whole(state),
+        lambda state, _: scalar_of(state),
         (BinaryOp.ADD,) * len(names),
     )
 
@@ -130,7 +138,7 @@ def mean_fold(dtype: DType) -> Fold:
         fold.start,
         fold.take,
         fold.join,
-        lambda state, count: _whole(tuple(part / converted(count, prim) for part in state)),
+        lambda state, count: scalar_of(tuple(part / converted(count, prim) for part in state)),
         fold.free_order,
     )
 
@@ -143,8 +151,8 @@ def prod_fold(dtype: DType) -> Fold:
     return Fold(
         ("product_re", "product_im"),
         (one, const(0.0, prim)),
-        lambda state, x: multiply((state[0], state[1]), _pair(x)),
-        lambda a, b: multiply((a[0], a[1]), (b[0], b[1])),
+        lambda state, x: parts_of(Complex(*state) * x),
+        lambda a, b: parts_of(Complex(*a) * Complex(*b)),
         lambda state, _: Complex(*state),
         None,
     )
@@ -246,18 +254,6 @@ def greatest(prim: Prim) -> int | float:
 
 def _add(a: Sequence[E], b: Sequence[E]) -> State:
     return tuple(x + y for x, y in zip(a, b, strict=True))
-
-
-def _parts(x: Scalar) -> State:
-    return (x.re, x.im) if isinstance(x, Complex) else (x,)
-
-
-def _whole(state: State) -> Scalar:
-    return Complex(*state) if len(state) == 2 else state[0]
-
-
-def _pair(x: Scalar) -> tuple[E, E]:
-    return (x.re, x.im) if isinstance(x, Complex) else as_pair([x], x.type.prim)
 
 
 FOLDS: dict[str, Callable[[DType], Fold]] = {

@@ -28,7 +28,7 @@ from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.slices import column_blocks
 from rlx.codegen.kernels.sort.sort import sorts_whole_rows, topk_by_sorting
-from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, load, named, store
+from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, load, named, parts_of, store
 from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
 from rlx.errors import InternalError
@@ -232,8 +232,7 @@ class _Folded:
         before = load(self._k, self._buffer, self._stored, at)
         if isinstance(before, Complex):  # both parts are read before one is written
             before = named(self._k, "before", before)
-        parts = (before.re, before.im) if isinstance(before, Complex) else (before,)
-        self._set(at, self._fold.take(parts, value))
+        self._set(at, self._fold.take(parts_of(before), value))
 
     def _set(self, at: E, state: State) -> None:
         store(self._k, self._buffer, self._stored, at, self._fold.finish(state, at))

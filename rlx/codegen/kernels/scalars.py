@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlx.codegen.kernels.values import Complex, Scalar
+from rlx.codegen.kernels.values import Complex, Scalar, parts_of
 from rlx.codegen.loops.complex_functions import complex_function
 from rlx.codegen.loops.complex_scalar import as_pair
 from rlx.codegen.loops.expr import E
@@ -40,11 +40,11 @@ def element(node: Node, operands: Sequence[Scalar]) -> Scalar:
     if name == "cast" and node.result.dtype is node.operands[0].dtype:
         return operands[0]
     if name == "cast" and node.result.dtype.is_complex:
-        return Complex(*as_pair(_parts(operands[0]), storage(node.result.dtype)))
+        return Complex(*as_pair(parts_of(operands[0]), storage(node.result.dtype)))
     if name == "bitcast":
-        return _bitcast(node, *_parts(operands[0]))
+        return _bitcast(node, *parts_of(operands[0]))
     if node.result.dtype.is_complex or any(isinstance(x, Complex) for x in operands):
-        pairs = [_parts(x) if isinstance(x, Complex) else x for x in operands]
+        pairs = [parts_of(x) if isinstance(x, Complex) else x for x in operands]
         result = complex_function(name)(*pairs, **attributes)
         return Complex(*result) if isinstance(result, tuple) else result
     result = scalar_function(name)(*operands, **attributes)
@@ -63,17 +63,13 @@ def _bitcast(node: Node, x: E) -> E:
 
 def uses_once(result: Scalar, operand: Scalar) -> bool:
     """True unless computing `result` repeats the work of `operand`."""
-    return all(_used(result, part) for part in _parts(operand))
+    return all(_used(result, part) for part in parts_of(operand))
 
 
 def _used(result: Scalar, operand: E) -> bool:
     if isinstance(operand.node, (Var, Const)):
         return True
-    return sum(_occurrences(part.node, operand) for part in _parts(result)) <= 1
-
-
-def _parts(value: Scalar) -> tuple[E, ...]:
-    return (value.re, value.im) if isinstance(value, Complex) else (value,)
+    return sum(_occurrences(part.node, operand) for part in parts_of(result)) <= 1
 
 
 def _occurrences(expression: Expr, operand: E) -> int:

@@ -6,10 +6,12 @@ pairs. `load` and `store` convert, so that no kernel knows how an element is sto
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias, overload
 
 import numpy as np
 
+from rlx.codegen.loops import complex_scalar
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Number, const, select, shuffle
 from rlx.codegen.loops.math.storage import from_storage, to_storage
@@ -24,13 +26,64 @@ from rlx.ir.index_maps import index_map
 
 @dataclass(frozen=True, slots=True)
 class Complex:
-    """A complex value: the expressions of its parts."""
+    """A complex value: the expressions of its parts; factors and divisors may be real."""
 
     re: E
     im: E
 
+    def __add__(self, other: Scalar) -> Complex:
+        other = complex_of(other)
+        return Complex(self.re + other.re, self.im + other.im)
+
+    def __sub__(self, other: Scalar) -> Complex:
+        other = complex_of(other)
+        return Complex(self.re - other.re, self.im - other.im)
+
+    def __mul__(self, other: Scalar | float) -> Complex:
+        if isinstance(other, Complex):
+            return Complex(*complex_scalar.multiply(parts_of(self), parts_of(other)))
+        return Complex(self.re * other, self.im * other)
+
+    def __truediv__(self, other: Scalar) -> Complex:
+        """Divide without overflow on the way."""
+        if isinstance(other, Complex):
+            return Complex(*complex_scalar.divide(parts_of(self), parts_of(other)))
+        return Complex(self.re / other, self.im / other)
+
+    def __neg__(self) -> Complex:
+        return Complex(-self.re, -self.im)
+
+    def conjugate(self) -> Complex:
+        return Complex(self.re, -self.im)
+
+    def _refuse(self, other: E) -> Complex:
+        raise InternalError(f"a kernel computes with {other} and a complex number")
+
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = _refuse
+
 
 Scalar: TypeAlias = E | Complex
+
+
+def complex_of(value: Scalar) -> Complex:
+    """Return `value`, which the op's type rule guarantees to be complex."""
+    if not isinstance(value, Complex):
+        raise InternalError("a real value reached a kernel for complex dtypes")
+    return value
+
+
+@overload
+def parts_of(value: Complex) -> tuple[E, E]: ...
+@overload
+def parts_of(value: Scalar) -> tuple[E, ...]: ...
+def parts_of(value: Scalar) -> tuple[E, ...]:
+    """Return an element, or both parts of a complex one."""
+    return (value.re, value.im) if isinstance(value, Complex) else (value,)
+
+
+def scalar_of(parts: Sequence[E]) -> Scalar:
+    """Return what has these parts."""
+    return Complex(*parts) if len(parts) == 2 else parts[0]
 
 
 _FLOATS = (Prim.F32, Prim.F64)

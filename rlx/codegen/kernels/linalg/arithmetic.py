@@ -1,12 +1,8 @@
-"""Arithmetic of kernels that are written once for real and for complex matrices.
-
-A number is an expression, or a pair of them (`values.Complex`).
-"""
+"""Functions of elements of matrices, for kernels written once for real and for complex ones."""
 
 from __future__ import annotations
 
-from rlx.codegen.kernels.values import Complex, Scalar, real
-from rlx.codegen.loops import complex_scalar
+from rlx.codegen.kernels.values import Complex, Scalar, parts_of, scalar_of
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import UnaryOp
@@ -28,51 +24,16 @@ class Variable:
 
     @classmethod
     def of(cls, k: KernelBuilder, name: str, x: Scalar) -> Variable:
-        if isinstance(x, Complex):
-            return cls((k.mutable(f"{name}_re", x.re), k.mutable(f"{name}_im", x.im)))
-        return cls((k.mutable(name, x),))
+        names = (name,) if isinstance(x, E) else (f"{name}_re", f"{name}_im")
+        return cls(tuple(map(k.mutable, names, parts_of(x))))
 
     @property
     def value(self) -> Scalar:
-        return Complex(*self.parts) if len(self.parts) == 2 else self.parts[0]
+        return scalar_of(self.parts)
 
     def set(self, x: Scalar) -> None:
         for mutable, part in zip(self.parts, parts_of(x), strict=True):
             mutable.set(part)
-
-
-def parts_of(x: Scalar) -> tuple[E, ...]:
-    return (x.re, x.im) if isinstance(x, Complex) else (x,)
-
-
-def plus(a: Scalar, b: Scalar) -> Scalar:
-    if isinstance(a, Complex) and isinstance(b, Complex):
-        return Complex(a.re + b.re, a.im + b.im)
-    return real(a) + real(b)
-
-
-def minus(a: Scalar, b: Scalar) -> Scalar:
-    if isinstance(a, Complex) and isinstance(b, Complex):
-        return Complex(a.re - b.re, a.im - b.im)
-    return real(a) - real(b)
-
-
-def times(a: Scalar, b: Scalar) -> Scalar:
-    if isinstance(a, Complex) and isinstance(b, Complex):
-        return Complex(*complex_scalar.multiply((a.re, a.im), (b.re, b.im)))
-    return real(a) * real(b)
-
-
-def over(a: Scalar, b: Scalar) -> Scalar:
-    """The quotient; of complex numbers without overflow on the way."""
-    if isinstance(a, Complex) and isinstance(b, Complex):
-        return Complex(*complex_scalar.divide((a.re, a.im), (b.re, b.im)))
-    return real(a) / real(b)
-
-
-def scaled(a: Scalar, factor: E) -> Scalar:
-    """Multiply by a real number."""
-    return Complex(a.re * factor, a.im * factor) if isinstance(a, Complex) else a * factor
 
 
 def moved(a: Scalar, by: E) -> Scalar:
@@ -80,17 +41,8 @@ def moved(a: Scalar, by: E) -> Scalar:
     return Complex(a.re + by, a.im + by) if isinstance(a, Complex) else a + by
 
 
-def divided(a: Scalar, by: E) -> Scalar:
-    """Divide by a real number."""
-    return Complex(a.re / by, a.im / by) if isinstance(a, Complex) else a / by
-
-
-def negated(a: Scalar) -> Scalar:
-    return Complex(-a.re, -a.im) if isinstance(a, Complex) else -a
-
-
 def conjugate(a: Scalar) -> Scalar:
-    return Complex(a.re, -a.im) if isinstance(a, Complex) else a
+    return a.conjugate() if isinstance(a, Complex) else a
 
 
 def real_part(a: Scalar) -> E:
@@ -125,9 +77,9 @@ def filled(value: float, like: Scalar) -> Scalar:
 def polar(k: KernelBuilder, x: Scalar) -> tuple[E, Scalar]:
     """Return the absolute value of a number that is not 0, and its direction."""
     most = k.let("most", size(x))
-    near = let(k, "near", divided(x, most))  # its square neither overflows nor vanishes
+    near = let(k, "near", x / most)  # its square neither overflows nor vanishes
     length = k.let("length", squared(near).unary(UnaryOp.SQRT))
-    return k.let("absolute", most * length), let(k, "direction", divided(near, length))
+    return k.let("absolute", most * length), let(k, "direction", near / length)
 
 
 def spoiled(like: Scalar) -> Scalar:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.complex_scalar import Complex, multiply
+from rlx.codegen.kernels.linalg.arithmetic import squared
+from rlx.codegen.kernels.linalg.rows import epsilon
+from rlx.codegen.kernels.values import Complex
+from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, maximum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, UnaryOp
 from rlx.dataclass import dataclass
@@ -19,12 +19,12 @@ class Turn:
     b: Complex
 
     def conjugate(self) -> Turn:
-        return Turn(conjugate(self.a), conjugate(self.b))
+        return Turn(self.a.conjugate(), self.b.conjugate())
 
     def apply(self, p: Complex, q: Complex) -> tuple[Complex, Complex]:
-        upper = add(multiply(self.a, p), multiply(self.b, q))
+        upper = self.a * p + self.b * q
         back = self.conjugate()
-        return upper, subtract(multiply(back.a, q), multiply(back.b, p))
+        return upper, back.a * q - back.b * p
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Matrix:
 
     def load(self, i: E | int, j: E | int) -> Complex:
         at = self.first + index(i) * self.width + j
-        return self.k.load(self.buffer, at), self.k.load(self.buffer, at + self._parts)
+        return Complex(self.k.load(self.buffer, at), self.k.load(self.buffer, at + self._parts))
 
     def store(self, i: E | int, j: E | int, value: Complex) -> None:
         at = self.first + index(i) * self.width + j
-        self.k.store(self.buffer, at, value[0])
-        self.k.store(self.buffer, at + self._parts, value[1])
+        self.k.store(self.buffer, at, value.re)
+        self.k.store(self.buffer, at + self._parts, value.im)
 
     @property
     def _parts(self) -> int:
@@ -55,20 +55,20 @@ class Matrix:
 
     @property
     def zero(self) -> Complex:
-        return self.number(0.0), self.number(0.0)
+        return self.real(self.number(0.0))
+
+    def real(self, value: E) -> Complex:
+        return Complex(value, self.number(0.0))
 
     @property
     def epsilon(self) -> float:
-        return float(np.finfo(np.float32 if self.buffer.prim.size == 4 else np.float64).eps)
+        return epsilon(self.buffer.prim)
 
     def named(self, name: str, value: Complex) -> Complex:
-        return self.k.let(f"{name}_re", value[0]), self.k.let(f"{name}_im", value[1])
+        return Complex(self.k.let(f"{name}_re", value.re), self.k.let(f"{name}_im", value.im))
 
     def entry(self, name: str, i: E | int, j: E | int) -> Complex:
         return self.named(name, self.load(i, j))
-
-    def variable(self, name: str, value: Complex) -> tuple[Mutable, Mutable]:
-        return self.k.mutable(f"{name}_re", value[0]), self.k.mutable(f"{name}_im", value[1])
 
     def turn_rows(self, p: E, turn: Turn, start: E | int = 0) -> None:
         """Turn rows p and p + 1, from column `start` on."""
@@ -88,58 +88,23 @@ class Matrix:
         with self.k.loop("i", self.height) as i:
             with self.k.loop("j", self.width, kind=LoopKind.SIMD) as j:
                 self.store(i, j, self.zero)
-            self.store(i, i, (self.number(1.0), self.number(0.0)))
+            self.store(i, i, self.real(self.number(1.0)))
 
 
 def turning(m: Matrix, x: Complex, y: Complex) -> tuple[Turn, E]:
     """Return the turn that takes `(x, y)` to `(length, 0)`, and the length."""
     k = m.k
-    largest = maximum(maximum(abs(x[0]), abs(x[1])), maximum(abs(y[0]), abs(y[1])))
+    largest = maximum(maximum(abs(x.re), abs(x.im)), maximum(abs(y.re), abs(y.im)))
     size = k.let("size", largest)
     is_zero = k.let("is_zero", size.eq(0.0))
     safe = k.let("safe", select(is_zero, m.number(1.0), size))
-    x, y = m.named("x", divided(x, safe)), m.named("y", divided(y, safe))
-    root = (size_squared(x) + size_squared(y)).unary(UnaryOp.SQRT)
+    x, y = m.named("x", x / safe), m.named("y", y / safe)
+    root = (squared(x) + squared(y)).unary(UnaryOp.SQRT)
     length = k.let("length", select(is_zero, m.number(1.0), root))
-    first = (select(is_zero, m.number(1.0), x[0] / length), -x[1] / length)
-    second = (y[0] / length, -y[1] / length)
+    first = Complex(select(is_zero, m.number(1.0), x.re / length), -x.im / length)
+    second = Complex(y.re / length, -y.im / length)
     return Turn(m.named("a", first), m.named("b", second)), k.let("whole", root * size)
 
 
-def add(a: Complex, b: Complex) -> Complex:
-    return a[0] + b[0], a[1] + b[1]
-
-
-def subtract(a: Complex, b: Complex) -> Complex:
-    return a[0] - b[0], a[1] - b[1]
-
-
-def conjugate(a: Complex) -> Complex:
-    return a[0], -a[1]
-
-
-def times(a: Complex, factor: E | float) -> Complex:
-    return a[0] * factor, a[1] * factor
-
-
-def divided(a: Complex, divisor: E) -> Complex:
-    return a[0] / divisor, a[1] / divisor
-
-
-def size_of(a: Complex) -> E:
-    """The sum of the parts' sizes."""
-    return abs(a[0]) + abs(a[1])
-
-
-def size_squared(a: Complex) -> E:
-    return a[0] * a[0] + a[1] * a[1]
-
-
 def choose(condition: E, a: Complex, b: Complex) -> Complex:
-    return select(condition, a[0], b[0]), select(condition, a[1], b[1])
-
-
-def assign(target: tuple[Mutable, Mutable], value: Complex) -> None:
-    """Set both parts, neither of which sees the other's new value."""
-    target[0].set(value[0])
-    target[1].set(value[1])
+    return Complex(select(condition, a.re, b.re), select(condition, a.im, b.im))

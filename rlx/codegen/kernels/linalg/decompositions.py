@@ -15,20 +15,13 @@ from dataclasses import replace
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.arithmetic import (
     conjugate,
-    divided,
     filled,
     let,
-    minus,
     moved,
-    negated,
-    over,
-    plus,
     polar,
     real_part,
-    scaled,
     size,
     squared,
-    times,
     with_real,
 )
 from rlx.codegen.kernels.linalg.rows import (
@@ -109,8 +102,8 @@ def _diagonalize(matrix: Rows, axes: Rows, p: E, q: E, changed: Mutable, n: int)
         matrix.rotate(p, q, cosine, sine)
         with k.loop("i", n) as i:
             x, y = let(k, "x", matrix.load(i, p)), let(k, "y", matrix.load(i, q))
-            matrix.store(i, p, minus(scaled(x, cosine), scaled(y, sine)))
-            matrix.store(i, q, plus(scaled(x, sine), scaled(y, cosine)))
+            matrix.store(i, p, x * cosine - y * sine)
+            matrix.store(i, q, x * sine + y * cosine)
         matrix.store_real(p, p, first - tangent * off)
         matrix.store_real(q, q, second + tangent * off)
         matrix.store_real(p, q, matrix.number(0.0))
@@ -127,7 +120,7 @@ def _made_real(matrix: Rows, axes: Rows, q: E, entry: Scalar, n: int) -> E:
     matrix.turn(q, direction)
     back = conjugate(direction)
     with k.loop("i", n) as i:
-        matrix.store(i, q, times(matrix.load(i, q), back))
+        matrix.store(i, q, matrix.load(i, q) * back)
     axes.turn(q, back)
     return off
 
@@ -323,7 +316,7 @@ def qr(scope: Scope, a: Reader, q: Writer, r: Writer, *, full: bool) -> None:
                 us.at(j).write(i, value=moved(axes.load(i, j), poison))
             with k.loop("j", n) as j:
                 row = select(i <= j, i, j)  # below the diagonal are the reflections
-                found = let(k, "found", scaled(columns.load(j, row), scale))
+                found = let(k, "found", columns.load(j, row) * scale)
                 entry = chosen_where(i <= j, found, filled(0.0, found))
                 triangle.at(i).write(j, value=moved(entry, poison))
 
@@ -344,9 +337,9 @@ def _reflect(columns: Rows, factors: Rows, c: E) -> None:
         factors.store_real(0, c, columns.number(0.0))
     with k.else_():
         found = k.let("found", select(real_part(top) < 0.0, length, -length))
-        apart = let(k, "apart", minus(top, with_real(top, found)))
-        factors.store(0, c, divided(negated(apart), found))
-        columns.turn(c, let(k, "scale", over(filled(1.0, top), apart)), c + 1)
+        apart = let(k, "apart", top - with_real(top, found))
+        factors.store(0, c, -apart / found)
+        columns.turn(c, let(k, "scale", filled(1.0, top) / apart), c + 1)
         columns.store_real(c, c, found)
 
 
@@ -354,7 +347,7 @@ def _apply(columns: Rows, c: E, factor: Scalar, target: Rows, other: E) -> None:
     """Reflect a row of `target` by the vector in column c, times `factor`."""
     k = target.k
     top = target.load(other, c)
-    total = plus(top, columns.dot(c, other, c + 1, of=target))
-    amount = let(k, "amount", times(total, factor))
-    target.store(other, c, minus(top, amount))
+    total = top + columns.dot(c, other, c + 1, of=target)
+    amount = let(k, "amount", total * factor)
+    target.store(other, c, top - amount)
     target.subtract(other, amount, c, c + 1, of=columns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.linalg.arithmetic import conjugate, filled, let, moved, times
+from rlx.codegen.kernels.linalg.arithmetic import conjugate, filled, let, moved
 from rlx.codegen.kernels.linalg.lapack import (
     BLOCK,
     Room,
@@ -157,7 +157,7 @@ def svd_by_lapack(
         with k.loop("i", n) as i:
             found.write(i, value=k.load(memory, slice_.at("values") + i) + poison)
         with k.loop("i", m) as i, k.loop("j", count, kind=LoopKind.SIMD) as j:
-            left.store(i, j, times(left.load(i, j), signs.load(0, j)))
+            left.store(i, j, left.load(i, j) * signs.load(0, j))
         _write(left, m, lefts.at(slice_.number), poison, turned=False)
         _write(right, n, rights.at(slice_.number), poison, turned=False)
 

@@ -11,23 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from rlx.codegen.kernels import values
 from rlx.codegen.kernels.access import GroupedReader
-from rlx.codegen.kernels.linalg.complex_matrix import (
-    Matrix,
-    Turn,
-    add,
-    assign,
-    choose,
-    size_of,
-    size_squared,
-    subtract,
-    times,
-    turning,
-)
+from rlx.codegen.kernels.linalg.arithmetic import Variable, is_zero, size, squared
+from rlx.codegen.kernels.linalg.complex_matrix import Matrix, Turn, choose, turning
+from rlx.codegen.kernels.values import Complex, complex_of, parts_of
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.complex_functions import named_square_root
-from rlx.codegen.loops.complex_scalar import Complex, divide, multiply
 from rlx.codegen.loops.expr import E, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, UnaryOp
 from rlx.dataclass import dataclass
@@ -82,18 +71,15 @@ class Eigenproblem:
         largest, height, rest = (k.mutable(name, m.number(0.0)) for name in ("size", "im", "rest"))
         with k.loop("i", self.n) as i, k.loop("j", self.n) as j:
             value = source.read(i, j)
-            if isinstance(value, values.Complex):
-                re, im = m.named("x", (value.re, value.im))
-            else:
-                re, im = m.named("x", (value, m.number(0.0)))
-            m.store(i, j, (re, im))
+            x = m.named("x", value if isinstance(value, Complex) else m.real(value))
+            m.store(i, j, x)
+            re, im = parts_of(x)
             largest.set(maximum(largest, maximum(abs(re), abs(im))))
             height.set(maximum(height, abs(im)))
             rest.set(rest + (re - re) + (im - im))
         scale = k.let("scale", select(largest > 0.0, largest, m.number(1.0)))
         with k.loop("i", self.n) as i, k.loop("j", self.n, kind=LoopKind.SIMD) as j:
-            re, im = m.load(i, j)
-            m.store(i, j, (re / scale, im / scale))
+            m.store(i, j, m.load(i, j) / scale)
         return scale, k.let("finite", rest), k.let("is_real", height.eq(0.0))
 
     def balance(self) -> None:
@@ -112,8 +98,8 @@ class Eigenproblem:
         k, m = self.k, self.matrix
         column, row = k.mutable("column", m.number(0.0)), k.mutable("row", m.number(0.0))
         with k.loop("j", self.n) as j:
-            column.set(column + size_of(m.load(j, i)))
-            row.set(row + size_of(m.load(i, j)))
+            column.set(column + size(m.load(j, i)))
+            row.set(row + size(m.load(i, j)))
         both, factor = k.let("both", column + row), k.mutable("factor", m.number(1.0))
         present = k.let("present", (column > 0.0) & (row > 0.0))
         with k.while_(present & (column < row * 0.5)):
@@ -127,9 +113,9 @@ class Eigenproblem:
             at = self.factors + i
             k.store(m.buffer, at, k.load(m.buffer, at) * factor)
             with k.loop("j", self.n) as j:
-                m.store(i, j, times(m.load(i, j), 1.0 / factor))
+                m.store(i, j, m.load(i, j) * (1.0 / factor))
             with k.loop("j", self.n) as j:
-                m.store(j, i, times(m.load(j, i), factor))
+                m.store(j, i, m.load(j, i) * factor)
 
     def reduce(self) -> None:
         """Make the matrix zero below the first subdiagonal (Hessenberg form)."""
@@ -137,7 +123,7 @@ class Eigenproblem:
         with k.loop("c", self.n - 2) as c, k.loop("back", self.n - 2 - c) as back:
             r = k.let("r", self.n - 1 - back)
             lower = m.entry("y", r, c)
-            with k.if_(size_of(lower) > 0.0):
+            with k.if_(size(lower) > 0.0):
                 turn, _ = turning(m, m.entry("x", r - 1, c), lower)
                 self.turn_axes(r - 1, turn, c, self.n)
                 m.store(r, c, m.zero)
@@ -175,9 +161,9 @@ class Eigenproblem:
         k, m = self.k, self.matrix
         low = k.mutable("low", index(0))
         with k.loop("i", last + 1, start=1) as i:
-            scale = k.let("scale", size_of(m.load(i - 1, i - 1)) + size_of(m.load(i, i)))
+            scale = k.let("scale", size(m.load(i - 1, i - 1)) + size(m.load(i, i)))
             reference = select(scale.eq(0.0), m.number(1.0), scale)
-            with k.if_(~(size_of(m.load(i, i - 1)) > reference * m.epsilon)):
+            with k.if_(~(size(m.load(i, i - 1)) > reference * m.epsilon)):
                 low.set(i)
                 m.store(i, i - 1, m.zero)
         return k.let("first", low + 0)
@@ -189,37 +175,37 @@ class Eigenproblem:
         """
         m = self.matrix
         below = m.entry("below", last, last - 1)
-        size = self.k.let("size", size_of(below) + size_of(m.load(last - 1, last - 2)))
+        scale = self.k.let("size", size(below) + size(m.load(last - 1, last - 2)))
         corner, before = m.load(last, last), m.load(last - 1, last - 1)
-        across = multiply(below, m.load(last - 1, last))
-        other = (corner[0] + size * 0.75, corner[1])
+        across = below * m.load(last - 1, last)
+        other = Complex(corner.re + scale * 0.75, corner.im)
         corner, before = choose(exceptional, other, corner), choose(exceptional, other, before)
-        across = choose(exceptional, (size * size * -0.4375, m.number(0.0)), across)
+        across = choose(exceptional, m.real(scale * scale * -0.4375), across)
         top = m.entry("top", low, low)
-        r, s = m.named("r", subtract(corner, top)), m.named("s", subtract(before, top))
-        numerator = m.named("numerator", subtract(multiply(r, s), across))
-        x = add(divide(numerator, m.entry("first", low + 1, low)), m.load(low, low + 1))
-        y = subtract(subtract(m.load(low + 1, low + 1), top), add(r, s))
+        r, s = m.named("r", corner - top), m.named("s", before - top)
+        numerator = m.named("numerator", r * s - across)
+        x = numerator / m.entry("first", low + 1, low) + m.load(low, low + 1)
+        y = m.load(low + 1, low + 1) - top - (r + s)
         return m.named("x", x), m.named("y", y), m.entry("z", low + 2, low + 1)
 
     def _sweep(self, low: E, last: E, *start: Complex) -> None:
         """Turn the first axes onto `start` and chase what this spoils down the diagonal."""
         k, m = self.k, self.matrix
-        x, y, z = (m.variable(name, part) for name, part in zip("xyz", start, strict=True))
+        x, y, z = (Variable.of(k, name, part) for name, part in zip("xyz", start, strict=True))
         with k.loop("c", last, start=low) as c:
             has_third = k.let("has_third", c + 2 <= last)
             column = k.let("column", select(c > low, c - 1, low))
             stop = k.let("stop", minimum(c + 4, last + 1))
             with k.if_(c > low):
-                assign(x, m.load(c, column))
-                assign(y, m.load(c + 1, column))
+                x.set(m.load(c, column))
+                y.set(m.load(c + 1, column))
             with k.if_(has_third & (c > low)):
-                assign(z, m.load(c + 2, column))
+                z.set(m.load(c + 2, column))
             with k.if_(has_third):
-                turn, length = turning(m, y, z)
+                turn, length = turning(m, complex_of(y.value), complex_of(z.value))
                 self.turn_axes(c + 1, turn, column, stop)
-                assign(y, (length, m.number(0.0)))
-            turn, _ = turning(m, x, y)
+                y.set(m.real(length))
+            turn, _ = turning(m, complex_of(x.value), complex_of(y.value))
             self.turn_axes(c, turn, column, stop)
             with k.if_(c > low):
                 m.store(c + 1, column, m.zero)
@@ -231,20 +217,19 @@ class Eigenproblem:
         m = self.matrix
         a, b = m.entry("a", low, low), m.entry("b", low, low + 1)
         c, d = m.entry("c", low + 1, low), m.entry("d", low + 1, low + 1)
-        half = m.named("half", times(subtract(a, d), 0.5))
-        across = m.named("across", multiply(b, c))
-        square = m.named("square", add(multiply(half, half), across))
-        root = m.named("root", named_square_root(square))
-        opposed = half[0] * root[0] + half[1] * root[1] < 0.0
-        root = m.named("way", choose(opposed, times(root, -1.0), root))
-        moved = m.named("moved", add(half, root))  # the larger of the two roots
-        middle = times(add(a, d), 0.5)
-        is_pair = root[0].eq(0.0) & half[1].eq(0.0)  # of conjugates, if the block is real
-        none = (moved[0].eq(0.0)) & (moved[1].eq(0.0))
-        safe = choose(none, (m.number(1.0), m.number(0.0)), moved)
-        first = m.named("first", choose(is_pair, add(middle, root), add(d, moved)))
-        apart = subtract(d, divide(across, safe))
-        second = m.named("second", choose(is_pair, subtract(middle, root), apart))
+        half = m.named("half", (a - d) * 0.5)
+        across = m.named("across", b * c)
+        square = m.named("square", half * half + across)
+        root = m.named("root", Complex(*named_square_root(parts_of(square))))
+        opposed = half.re * root.re + half.im * root.im < 0.0
+        root = m.named("way", choose(opposed, root * -1.0, root))
+        moved = m.named("moved", half + root)  # the larger of the two roots
+        middle = (a + d) * 0.5
+        is_pair = root.re.eq(0.0) & half.im.eq(0.0)  # of conjugates, if the block is real
+        safe = choose(is_zero(moved), m.real(m.number(1.0)), moved)
+        first = m.named("first", choose(is_pair, middle + root, d + moved))
+        apart = d - across / safe
+        second = m.named("second", choose(is_pair, middle - root, apart))
         turn, _ = turning(m, moved, c)
         self.turn_axes(low, turn, low, low + 2)
         m.store(low, low, first)
@@ -257,7 +242,7 @@ class Eigenproblem:
         k, m = self.k, self.matrix
         norm = k.mutable("norm", m.number(0.0))
         with k.loop("i", self.n) as i, k.loop("j", self.n, start=i) as j:
-            norm.set(maximum(norm, size_of(m.load(i, j))))
+            norm.set(maximum(norm, size(m.load(i, j))))
         return k.let("largest", select(norm > 0.0, norm, m.number(1.0)))
 
     def place(self, value: Complex, c: E) -> E:
@@ -265,9 +250,9 @@ class Eigenproblem:
         k, m = self.k, self.matrix
         count = k.mutable("count", index(0))
         with k.loop("j", self.n) as j:
-            re, im = m.entry("other", j, j)
-            first = (im < value[1]) | (im.eq(value[1]) & (j < c))
-            is_before = (re < value[0]) | (re.eq(value[0]) & first)
+            re, im = parts_of(m.entry("other", j, j))
+            first = (im < value.im) | (im.eq(value.im) & (j < c))
+            is_before = (re < value.re) | (re.eq(value.re) & first)
             count.set(count + select(is_before, index(1), index(0)))
         return k.let("before", count + 0)
 
@@ -275,21 +260,21 @@ class Eigenproblem:
         """Find the eigenvector of the triangle for its diagonal entry c."""
         k, m, x = self.k, self.matrix, self.inside
         epsilon = m.epsilon
-        least = k.let("least", maximum(size_of(value), norm * epsilon) * epsilon)
-        x.store(0, c, (m.number(1.0), m.number(0.0)))
+        least = k.let("least", maximum(size(value), norm * epsilon) * epsilon)
+        x.store(0, c, m.real(m.number(1.0)))
         with k.loop("back", c) as back:
             i = k.let("i", c - 1 - back)
-            total = m.variable("total", m.zero)
-            folded = [(part, BinaryOp.ADD) for part in total]
+            total = Variable.of(k, "total", m.zero)
+            folded = [(part, BinaryOp.ADD) for part in total.parts]
             with k.loop("j", c + 1, start=i + 1, kind=LoopKind.SIMD, accumulators=folded) as j:
-                assign(total, add(total, multiply(m.entry("t", i, j), x.entry("xj", 0, j))))
-            gap = m.named("gap", subtract(value, m.load(i, i)))
-            safe = choose(size_of(gap) < least, (least, m.number(0.0)), gap)
-            component = m.named("component", divide(total, m.named("divisor", safe)))
+                total.set(total.value + m.entry("t", i, j) * x.entry("xj", 0, j))
+            gap = m.named("gap", value - m.load(i, i))
+            safe = choose(size(gap) < least, m.real(least), gap)
+            component = m.named("component", complex_of(total.value) / m.named("divisor", safe))
             x.store(0, i, component)
-            size = k.let("size", size_of(component))
-            with k.if_(size > _RESCALED_BEYOND), k.loop("j", c + 1, start=i) as j:
-                x.store(0, j, times(x.load(0, j), 1.0 / size))
+            length = k.let("size", size(component))
+            with k.if_(length > _RESCALED_BEYOND), k.loop("j", c + 1, start=i) as j:
+                x.store(0, j, x.load(0, j) * (1.0 / length))
 
     def turn_back(self, c: E) -> None:
         """Give the vector in the axes of the matrix that was read."""
@@ -299,27 +284,27 @@ class Eigenproblem:
         with k.loop("j", c + 1) as j:
             factor = self.inside.entry("factor", 0, j)
             with k.loop("i", self.n, kind=LoopKind.SIMD) as i:
-                added = multiply(factor, self.axes.entry("axis", j, i))
-                v.store(0, i, add(v.load(0, i), added))
+                added = factor * self.axes.entry("axis", j, i)
+                v.store(0, i, v.load(0, i) + added)
         with k.loop("i", self.n) as i:
             factor_of = k.load(v.buffer, self.factors + i)
-            v.store(0, i, times(v.load(0, i), factor_of))
+            v.store(0, i, v.load(0, i) * factor_of)
 
     def direction(self) -> tuple[Complex, E]:
         """Scale the vector; return what makes its largest component positive, and where it is."""
         k, v = self.k, self.vector
-        size, square = k.mutable("size", v.number(0.0)), k.mutable("square", v.number(0.0))
+        most, square = k.mutable("size", v.number(0.0)), k.mutable("square", v.number(0.0))
         with k.loop("i", self.n) as i:
-            size.set(maximum(size, size_of(v.load(0, i))))
-        inverse = k.let("inverse", 1.0 / select(size > 0.0, size, v.number(1.0)))
+            most.set(maximum(most, size(v.load(0, i))))
+        inverse = k.let("inverse", 1.0 / select(most > 0.0, most, v.number(1.0)))
         with k.loop("i", self.n) as i:
-            component = v.named("component", times(v.load(0, i), inverse))
+            component = v.named("component", v.load(0, i) * inverse)
             v.store(0, i, component)
-            square.set(maximum(square, size_squared(component)))
+            square.set(maximum(square, squared(component)))
         chosen = k.mutable("chosen", index(0))
         with k.loop("back", self.n) as back:
             i = k.let("i", self.n - 1 - back)
-            is_large = size_squared(v.load(0, i)) >= square * _ALMOST_LARGEST
+            is_large = squared(v.load(0, i)) >= square * _ALMOST_LARGEST
             chosen.set(select(is_large, i, chosen))
         turn, _ = turning(v, v.entry("largest", 0, chosen), v.zero)
         return turn.a, k.let("place", chosen + 0)
@@ -330,8 +315,8 @@ class Eigenproblem:
         direction, chosen = self.direction()
         total = k.mutable("total", v.number(0.0))
         with k.loop("i", self.n) as i:
-            re, im = v.named("turned", multiply(direction, v.load(0, i)))
-            im = k.let("height", select(is_real | i.eq(chosen), v.number(0.0), im))
-            v.store(0, i, (re, im))
-            total.set(total + size_squared((re, im)))
+            x = v.named("turned", direction * v.load(0, i))
+            im = k.let("height", select(is_real | i.eq(chosen), v.number(0.0), x.im))
+            v.store(0, i, Complex(x.re, im))
+            total.set(total + squared(Complex(x.re, im)))
         return k.let("length", total.unary(UnaryOp.SQRT))

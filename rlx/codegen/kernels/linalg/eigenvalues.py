@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rlx.codegen.kernels import values
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.linalg.arithmetic import moved
 from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem, SolvePair
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.loops.complex_scalar import Complex
+from rlx.codegen.kernels.values import Complex
 from rlx.codegen.loops.expr import E, select
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
@@ -111,10 +111,7 @@ class EigenResults:
         """Write value c, an entry of the diagonal, in its place, and its vector."""
         k, poison = slice_.k, self.poison
         place = k.let("place", select(poison.eq(poison), slice_.place(value, c), c))
-        scaled = (value[0] * self.scale + poison, value[1] * self.scale + poison)
-        self.values.write(place, value=values.Complex(*scaled))
-        length = slice_.turn_positive(self.is_real & value[1].eq(0.0))
+        self.values.write(place, value=moved(value * self.scale, poison))
+        length = slice_.turn_positive(self.is_real & value.im.eq(0.0))
         with k.loop("i", slice_.n) as i:
-            re, im = slice_.vector.load(0, i)
-            component = values.Complex(re / length + poison, im / length + poison)
-            self.vectors.write(i, place, value=component)
+            self.vectors.write(i, place, value=moved(slice_.vector.load(0, i) / length, poison))

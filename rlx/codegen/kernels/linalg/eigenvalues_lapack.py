@@ -12,8 +12,19 @@ import math
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem
 from rlx.codegen.kernels.linalg.eigenvalues import EigenResults, eig_groups, eig_sizes
-from rlx.codegen.kernels.linalg.lapack import BLOCK, Room, Slice, call, integer, needs_room, slices
+from rlx.codegen.kernels.linalg.lapack import (
+    BLOCK,
+    Room,
+    Slice,
+    call,
+    integer,
+    needs_room,
+    put,
+    slices,
+)
 from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.values import Complex
+from rlx.codegen.loops.builder import Mutable
 from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.lowering import Library
@@ -38,51 +49,36 @@ def eig_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Li
         scale, rest, is_real = problem.read(source.at(slice_.number))
         poison = k.mutable("poison", rest)
         with k.if_(is_real & rest.eq(0.0)):
-            poison.set(select(_real(slice_, problem).ne(0), math.nan, poison))
+            _decompose(slice_, problem, poison, is_complex=False)
         with k.else_(), k.if_(rest.eq(0.0)):
-            poison.set(select(_complex(slice_, problem).ne(0), math.nan, poison))
+            _decompose(slice_, problem, poison, is_complex=True)
         number = slice_.number
         results = EigenResults(values_of.at(number), vectors_of.at(number), scale, poison, is_real)
         with k.loop("c", n) as c:
             value = problem.matrix.entry("value", c, c)
-            _take(slice_, problem, c, value[1], is_real)
+            _take(slice_, problem, c, value.im, is_real)
             results.write(problem, c, value)
 
 
-def _real(slice_: Slice, problem: Eigenproblem) -> E:
-    """Decompose the real parts; leave the values on the diagonal."""
+def _decompose(slice_: Slice, problem: Eigenproblem, poison: Mutable, *, is_complex: bool) -> None:
+    """Decompose the matrix, or its real parts; leave the values on the diagonal."""
     k, memory, n = slice_.k, slice_.memory, problem.n
     with k.loop("i", n) as i, k.loop("j", n) as j:
-        k.store(memory, slice_.at("matrix") + j * n + i, problem.matrix.load(i, j)[0])
-    extent = integer(k, "extent", n)
-    values = slice_.at("values")
-    imaginary = k.address(memory, values + n, writable=True)
-    args = [extent, slice_.array("matrix"), extent, slice_.array("values"), imaginary,
+        entry = problem.matrix.load(i, j)
+        put(k, memory, slice_.at("matrix"), j * n + i, entry if is_complex else entry.re)
+    extent, values = integer(k, "extent", n), slice_.at("values")
+    imaginary = [] if is_complex else [k.address(memory, values + n, writable=True)]
+    work = integer(k, "work_extent", slice_.room.counts["work"] // (1 + is_complex))
+    args = [extent, slice_.array("matrix"), extent, slice_.array("values"), *imaginary,
             slice_.array("own"), extent, slice_.array("vectors"), extent,
-            slice_.array("work"), slice_.room_of("work")]  # fmt: skip
-    verdict = call(k, "geev", memory.prim, "NV", args)
+            slice_.array("work"), work,
+            *([slice_.array("real_work")] if is_complex else [])]  # fmt: skip
+    verdict = call(k, "geev", memory.prim, "NV", args, is_complex=is_complex)
+    first, second = (2, 1) if is_complex else (1, n)
     with k.loop("i", n) as i:
-        value = k.load(memory, values + i), k.load(memory, values + n + i)
-        problem.matrix.store(i, i, value)
-    return verdict
-
-
-def _complex(slice_: Slice, problem: Eigenproblem) -> E:
-    """Decompose complex numbers, whose parts are interleaved; leave the values as `_real` does."""
-    k, memory, n = slice_.k, slice_.memory, problem.n
-    with k.loop("i", n) as i, k.loop("j", n) as j:
-        for part, x in enumerate(problem.matrix.load(i, j)):
-            k.store(memory, slice_.at("matrix") + 2 * (j * n + i) + part, x)
-    extent = integer(k, "extent", n)
-    numbers = integer(k, "numbers", slice_.room.counts["work"] // 2)
-    args = [extent, slice_.array("matrix"), extent, slice_.array("values"),
-            slice_.array("own"), extent, slice_.array("vectors"), extent,
-            slice_.array("work"), numbers, slice_.array("real_work")]  # fmt: skip
-    verdict = call(k, "geev", memory.prim, "NV", args, is_complex=True)
-    with k.loop("i", n) as i:
-        at = slice_.at("values") + i * 2
-        problem.matrix.store(i, i, (k.load(memory, at), k.load(memory, at + 1)))
-    return verdict
+        at = values + i * first
+        problem.matrix.store(i, i, Complex(k.load(memory, at), k.load(memory, at + second)))
+    poison.set(select(verdict.ne(0), math.nan, poison))
 
 
 def _take(slice_: Slice, problem: Eigenproblem, c: E, height: E, is_real: E) -> None:
@@ -98,7 +94,7 @@ def _take(slice_: Slice, problem: Eigenproblem, c: E, height: E, is_real: E) -> 
         with k.loop("i", n, kind=LoopKind.SIMD) as i:
             re = k.load(memory, vectors + first + i)
             im = k.load(memory, vectors + second + i) * sign
-            problem.vector.store(0, i, (re, im))
+            problem.vector.store(0, i, Complex(re, im))
     with k.else_(), k.loop("i", n) as i:
         at = k.let("at", vectors + (c * n + i) * 2)
-        problem.vector.store(0, i, (k.load(memory, at), k.load(memory, at + 1)))
+        problem.vector.store(0, i, Complex(k.load(memory, at), k.load(memory, at + 1)))

@@ -15,10 +15,7 @@ from rlx.codegen.kernels.linalg.arithmetic import (
     filled,
     is_zero,
     let,
-    minus,
-    over,
     size,
-    times,
 )
 from rlx.codegen.kernels.slice_tiles import Tile
 from rlx.codegen.kernels.values import Scalar, chosen_where, real
@@ -86,7 +83,7 @@ def _subtract_rows(tile: Tile, c: E, pivot: Scalar) -> None:
     """Subtract multiples of row c from those below."""
     k = tile.k
     with k.loop("r", tile.height, start=c + 1) as r:
-        multiple = let(k, "multiple", over(tile.load(r, c), pivot))
+        multiple = let(k, "multiple", tile.load(r, c) / pivot)
         tile.store(r, c, multiple)
         subtract_row(tile, r, c, multiple, start=c + 1, stop=index(tile.width))
 
@@ -121,7 +118,7 @@ def _subtract_columns(tile: Tile, c: E, chosen: E, pivot: Scalar) -> None:
     """Exchange rows c and `chosen` after column c, and subtract multiples of row c below."""
     k = tile.k
     with k.loop("r", tile.height, start=c + 1) as r:
-        tile.store(r, c, over(tile.load(r, c), pivot))
+        tile.store(r, c, tile.load(r, c) / pivot)
     whole = k.let("whole", c + 1 + (tile.width - 1 - c) / _TOGETHER * _TOGETHER)
     with k.loop("j", whole, start=c + 1, step=_TOGETHER) as j:
         _subtract_from(tile, c, chosen, [j + next for next in range(_TOGETHER)])
@@ -142,7 +139,7 @@ def _subtract_from(tile: Tile, c: E, chosen: E, columns: list[E]) -> None:
         multiple = let(k, "multiple", tile.load(r, c))
         for j, upper, lower in zip(columns, uppers, lowers, strict=True):
             entry = chosen_where(is_chosen, upper, tile.load(r, j))
-            tile.store(r, j, minus(entry, times(multiple, lower.value)))
+            tile.store(r, j, entry - multiple * lower.value)
     for j, lower in zip(columns, lowers, strict=True):
         tile.store(c, j, lower.value)
 
@@ -155,7 +152,7 @@ def subtract_row(tile: Tile, r: E, c: E, multiple: Scalar, *, start: E, stop: E)
     """row r -= multiple * row c, from column `start` to `stop`."""
     k = tile.k
     with k.loop("j", stop, start=start, kind=tile.inner) as j:
-        tile.store(r, j, minus(tile.load(r, j), times(multiple, tile.load(c, j))))
+        tile.store(r, j, tile.load(r, j) - multiple * tile.load(c, j))
 
 
 def substitute_back(tile: Tile, height: int) -> None:
@@ -175,7 +172,7 @@ def divide_row(tile: Tile, c: E, height: int) -> None:
     k = tile.k
     pivot = let(k, "pivot", tile.load(c, c))
     with k.loop("j", tile.width, start=height, kind=tile.inner) as j:
-        tile.store(c, j, over(tile.load(c, j), pivot))
+        tile.store(c, j, tile.load(c, j) / pivot)
 
 
 def _pivot_row(tile: Tile, c: E, height: int) -> E:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.arithmetic import (
     conjugate,
-    divided,
     filled,
     let,
     real_part,
@@ -63,7 +62,7 @@ def _factor_symmetric(tile: Tile) -> E:
         root = k.let("root", pivot.unary(UnaryOp.SQRT))
         tile.store(c, c, with_real(entry, root))
         with k.loop("r", height, start=c + 1) as r:
-            multiple = let(k, "multiple", divided(tile.load(r, c), root))
+            multiple = let(k, "multiple", tile.load(r, c) / root)
             tile.store(r, c, multiple)
             tile.store(c, r, conjugate(multiple))
             subtract_row(tile, r, c, multiple, start=c + 1, stop=r + 1)

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rlx.codegen.kernels.access import GroupedReader
-from rlx.codegen.kernels.linalg.arithmetic import parts_of
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, scratch
-from rlx.codegen.kernels.values import Complex, Scalar
+from rlx.codegen.kernels.values import Complex, Scalar, parts_of
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index
 from rlx.codegen.loops.nodes import Address, Buffer, LoopKind, Prim

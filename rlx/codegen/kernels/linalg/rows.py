@@ -15,17 +15,13 @@ import numpy as np
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.linalg.arithmetic import (
     conjugate,
-    divided,
     let,
-    minus,
-    parts_of,
     polar,
     squared,
-    times,
 )
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope
-from rlx.codegen.kernels.values import Complex, Scalar, real
+from rlx.codegen.kernels.values import Complex, Scalar, parts_of, real
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, index, maximum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
@@ -145,7 +141,7 @@ class Rows:
         height = self.k.mutable("height", self.number(0.0))
         both = [(total, BinaryOp.ADD), (height, BinaryOp.ADD)]
         with self.k.loop("j", self.width, start=start, kind=LoopKind.SIMD, accumulators=both) as j:
-            term = times(conjugate(self.load(row, j)), others.load(other, j))
+            term = conjugate(self.load(row, j)) * others.load(other, j)
             re, im = parts_of(term)
             total.set(total + re)
             height.set(height + im)
@@ -157,7 +153,7 @@ class Rows:
             self.scale(row, factor, start)
             return
         with self.k.loop("j", self.width, start=start, kind=LoopKind.SIMD) as j:
-            self.store(row, j, times(self.load(row, j), factor))
+            self.store(row, j, self.load(row, j) * factor)
 
     def subtract(
         self, row: E, factor: Scalar, other: E, start: E | int = 0, *, of: Rows | None = None
@@ -165,7 +161,7 @@ class Rows:
         """Subtract a multiple of a row `of` others."""
         others = of or self
         with self.k.loop("j", self.width, start=start, kind=LoopKind.SIMD) as j:
-            self.store(row, j, minus(self.load(row, j), times(factor, others.load(other, j))))
+            self.store(row, j, self.load(row, j) - factor * others.load(other, j))
 
     def turn_positive(self, row: E) -> Scalar:
         """Make the largest component positive; return what the row was multiplied by."""
@@ -243,7 +239,7 @@ class SliceInRows:
                 rest.set(rest + (part - part))
         scale = k.let("scale", select(largest > 0.0, largest, target.number(1.0)))
         with k.loop("i", count) as i, k.loop("j", target.width, kind=LoopKind.SIMD) as j:
-            target.store(i, j, divided(target.load(i, j), scale))
+            target.store(i, j, target.load(i, j) / scale)
         return scale, k.let("poison", rest)
 
 

@@ -7,13 +7,13 @@ complex eigenvalues stay blocks of two, with equal entries on the diagonal.
 
 from __future__ import annotations
 
-from rlx.codegen.kernels import values
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.linalg.complex_matrix import subtract, turning
+from rlx.codegen.kernels.linalg.arithmetic import moved
+from rlx.codegen.kernels.linalg.complex_matrix import choose, turning
 from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem
 from rlx.codegen.kernels.linalg.eigenvalues import eig_scratch, triangles
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.loops.complex_scalar import Complex, multiply
+from rlx.codegen.kernels.values import Complex
 from rlx.codegen.loops.expr import E, select
 from rlx.codegen.loops.nodes import UnaryOp
 
@@ -35,30 +35,27 @@ def schur(scope: Scope, a: Reader, t: Writer, z: Writer) -> None:
         with k.loop("i", problem.n) as i, k.loop("j", problem.n) as j:
             own, other = problem.inside.load(0, i), problem.inside.entry("other", 0, j)
             entry = problem.matrix.entry("entry", i, j)
-            turned = problem.matrix.named(
-                "turned", multiply(multiply((own[0], -own[1]), entry), other)
-            )
+            turned = problem.matrix.named("turned", own.conjugate() * entry * other)
             # The diagonal stays as it is: what is real stays so. Below it there are zeros.
             last = j if is_complex else j + 1
             kept = k.let("kept", select(i > last, 0.0, found.scale))
-            re, im = (select(i.eq(j), x, y) * kept for x, y in zip(entry, turned, strict=True))
-            axis = problem.matrix.named("z", multiply(problem.axes.load(j, i), other))
-            for writer, (x, y) in ((triangle, (re, im)), (basis, axis)):
-                whole = values.Complex(x + poison, y + poison)
-                writer.write(i, j, value=whole if is_complex else whole.re)
+            entry_there = choose(i.eq(j), entry, turned) * kept
+            axis = problem.matrix.named("z", problem.axes.load(j, i) * other)
+            for writer, value in ((triangle, entry_there), (basis, axis)):
+                writer.write(i, j, value=moved(value if is_complex else value.re, poison))
 
 
 def _solve_real_pair(problem: Eigenproblem, low: E) -> None:
     """Turn a block of two real axes: real eigenvalues apart, of others onto equal diagonals."""
     k, m = problem.k, problem.matrix
-    a, b = m.load(low, low)[0], m.load(low, low + 1)[0]
-    c, d = m.load(low + 1, low)[0], m.load(low + 1, low + 1)[0]
+    a, b = m.load(low, low).re, m.load(low, low + 1).re
+    c, d = m.load(low + 1, low).re, m.load(low + 1, low + 1).re
     half, middle = k.let("half", (a - d) * 0.5), k.let("middle", (a + d) * 0.5)
     both, apart = k.let("both", (b + c) * 0.5), k.let("apart", b - c)
     with k.if_(half * half + b * c < 0.0):
         _make_diagonal_equal(problem, low, half, both, apart)
         for at in (low, low + 1):
-            m.store(at, at, (middle, m.number(0.0)))
+            m.store(at, at, m.real(middle))
     with k.else_():
         problem.solve_pair(low)
 
@@ -76,7 +73,7 @@ def _make_diagonal_equal(problem: Eigenproblem, low: E, half: E, both: E, apart:
     is_steep = double < 0.0
     cosine = k.let("cosine", select(is_steep, small, large))
     sine = k.let("sine", select(is_steep, large, small))
-    turn, _ = turning(m, (cosine, m.number(0.0)), (sine, m.number(0.0)))
+    turn, _ = turning(m, m.real(cosine), m.real(sine))
     problem.turn_axes(low, turn, low, low + 2)
 
 
@@ -85,15 +82,15 @@ def _sort_diagonal(problem: Eigenproblem) -> None:
     k, m = problem.k, problem.matrix
     with k.loop("passed", problem.n) as passed, k.loop("p", problem.n - 1 - passed) as p:
         first, second = m.entry("first", p, p), m.entry("second", p + 1, p + 1)
-        is_below = second[0].eq(first[0]) & (second[1] < first[1])
-        with k.if_((second[0] < first[0]) | is_below):
+        is_below = second.re.eq(first.re) & (second.im < first.im)
+        with k.if_((second.re < first.re) | is_below):
             _exchange(problem, p, first, second)
 
 
 def _exchange(problem: Eigenproblem, p: E, first: Complex, second: Complex) -> None:
     """Exchange two neighbors of the diagonal, p and p + 1."""
     m = problem.matrix
-    apart = m.named("apart", subtract(second, first))
+    apart = m.named("apart", second - first)
     turn, _ = turning(m, m.entry("above", p, p + 1), apart)
     problem.turn_axes(p, turn, p, p + 2)
     m.store(p, p, second)

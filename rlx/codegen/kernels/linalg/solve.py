@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.linalg.arithmetic import let, negated, spoiled, times
+from rlx.codegen.kernels.linalg.arithmetic import let, spoiled
 from rlx.codegen.kernels.linalg.elimination import (
     divide_row,
     eliminate_rows,
@@ -120,7 +120,7 @@ def solve_backward(
 
         def product(i: E, j: E, load: Load) -> Scalar:
             row, column = (j, i) if transposed else (i, j)
-            return negated(times(load(row, height), load(column, 0)))
+            return -(load(row, height) * load(column, 0))
 
         block.write(da, product)
 
