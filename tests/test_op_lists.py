@@ -28,7 +28,7 @@ LEFT = {
     "passes/loops/nests.py": 2,
     "passes/loops/simplify_loops.py": 1,
     "passes/loops/tables.py": 1,
-    "passes/lowering/exact_products.py": 2,
+    "passes/lowering/integer_ranges.py": 2,
     "passes/lowering/int8_dot.py": 2,
     "passes/lowering/scaled_products.py": 1,
     "passes/memory/check.py": 3,

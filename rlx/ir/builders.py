@@ -1792,24 +1792,23 @@ class Builders(Generic[Value]):
     def pack_bytes(
         self,
         x: Operand[Value],
+        around: Operand[Value] | None = None,
         *,
         axis: int,
         signed: bool,
         groups: int = 1,
         neighbors: bool = False,
         padding: Sequence[tuple[int, int]] = (),
-        value: int = 0,
     ) -> Value:
         """Bytes in words of four along `axis`, those of a group together."""
         return self._one(
             OPS["pack_bytes"],
-            (x,),
+            (x, around),
             axis=axis,
             signed=signed,
             groups=groups,
             neighbors=neighbors,
             padding=padding,
-            value=value,
         )
 
     def qconv(

@@ -40,18 +40,19 @@ SIGN = 128
 
 def _packed(
     x: Value,
+    around: Value | None = None,
     *,
     axis: int,
     signed: bool,
     groups: int = 1,
     neighbors: bool = False,
     padding: Pads = (),
-    value: int = 0,
 ) -> Value:
     """Shift the first, second, third and fourth byte of every word into place."""
     if padding:
         low, high = ((0,) * (axis + 1) + side for side in zip(*padding, strict=True))
-        x = pad(x, low=low, high=high, value=value)
+        x = pad(x if around is None else bitwise_xor(x, around), low=low, high=high)
+        x = x if around is None else bitwise_xor(x, around)
     before, extent, after = x.shape[:axis], upper(x.shape[axis]) // groups, x.shape[axis + 1 :]
     quarter, flips = -(-extent // BYTES), signed is not (x.dtype is DType.I8)
     parts = reshape(x, shape=(*before, groups, extent, *after))
@@ -95,20 +96,21 @@ def _placed(part: Value, place: int) -> Value:
 @op(_FAMILY, Trait.LAYOUT, Trait.PROLOGUE, decompose=_packed)
 def pack_bytes(
     x: TensorType,
+    around: TensorType | None = None,
     *,
     axis: int,
     signed: bool,
     groups: int = 1,
     neighbors: bool = False,
     padding: Pads = (),
-    value: int = 0,
 ) -> TensorType:
     """Bytes in words of four along `axis`, those of a group together.
 
     A word holds elements a quarter of the axis apart, or four `neighbors`, the first in its lowest
     bits. `signed` says how a product reads them: words of signed bytes are i32, of others u32, and
     bytes are moved from one range to the other as `x`, i8 or u8, needs. What is missing in the last
-    words is zero. `padding` puts bytes that were `value` around the axes after it, low and high.
+    words is zero. `padding` puts the byte `around`, a scalar of the dtype of `x`, or zeros around
+    the axes after it, low and high.
     """
     require_dtype(x, "i8 u8")
     extent = x.shape[axis]
@@ -116,6 +118,11 @@ def pack_bytes(
         raise ShapeError(
             f"x has shape {x.describe_shape()}; {groups} groups of axis {axis} are no words",
             remedy="name an axis of known extent that the groups divide",
+        )
+    if around is not None and around != x.with_shape(()):
+        raise ShapeError(
+            f"around is {around}; it must be a scalar of dtype {x.dtype}",
+            remedy="cast and reshape it",
         )
     words, trailing = groups * -(-extent // groups // BYTES), x.shape[axis + 1 :]
     if padding:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
@@ -23,31 +21,14 @@ from rlx.passes.lowering.int8_dot import (
     product_of_bytes,
     product_of_codes,
 )
+from rlx.passes.lowering.integer_ranges import EXACT, range_of
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites, rewrite
-from rlx.passes.rewrites.scalars import splat
 from rlx.target import Target
 
-EXACT = 1 << 24
-"""Integers up to here are f32 numbers."""
 _MOST_PARTS = 8
 """A longer sum is taken in parts; beyond this many, additions of parts cost too much."""
 _WORTH = 1 << 12
 """Multiplications below which a product stays as it is."""
-_MOST_STEPS = 12
-"""Nodes that are followed from a product towards what bounds its operand."""
-_RANGES = {DType.BOOL: (0, 1), DType.I8: (-128, 127), DType.U8: (0, 255)}
-_MOVING = frozenset({ops.reshape, ops.transpose, ops.expand, ops.narrow, ops.slice, ops.reverse})
-
-
-class Range(NamedTuple):
-    """The least and the greatest that an integer value may be."""
-
-    low: int
-    high: int
-
-    @property
-    def magnitude(self) -> int:
-        return max(abs(self.low), abs(self.high))
 
 
 def _sums_integers(node: Node) -> bool:
@@ -146,45 +127,3 @@ def _terms(x: Value, axis: int, first: int, length: int, depth: int) -> Value:
     if length >= depth:
         return x
     return ops.narrow(x, axis=axis, start=first, length=min(length, depth - first))
-
-
-def range_of(value: Value, steps: int = _MOST_STEPS) -> Range | None:
-    """Return what is known of an integer's range: by its dtype, casts, and constants added.
-
-    Arithmetic that may wrap is not followed, nor anything more than `steps` nodes away.
-    """
-    if value.dtype in _RANGES:
-        return Range(*_RANGES[value.dtype])
-    if steps == 0 or not value.dtype.is_int:
-        return None
-    found = _range_by_operands(value, steps - 1)
-    limits = np.iinfo(value.dtype.numpy)
-    fits = found is not None and limits.min <= found.low and found.high <= limits.max
-    return found if fits else None
-
-
-def _range_by_operands(value: Value, steps: int) -> Range | None:
-    if value.op is ops.constant:
-        return _constant_range(value)
-    operands = value.node.operands
-    if value.op in _MOVING or value.op is ops.cast:
-        return range_of(operands[0], steps)
-    if value.op in (ops.add, ops.sub):
-        left, right = (range_of(operand, steps) for operand in operands)
-        return _moved(left, right, negated=value.op is ops.sub)
-    return None
-
-
-def _constant_range(value: Value) -> Range | None:
-    array = value.node.attribute("value").array
-    scalar = splat(value)
-    if scalar is not None:
-        return Range(int(scalar), int(scalar))
-    return Range(int(np.min(array)), int(np.max(array))) if array.size else None
-
-
-def _moved(left: Range | None, right: Range | None, *, negated: bool) -> Range | None:
-    if left is None or right is None:
-        return None
-    low, high = (-right.high, -right.low) if negated else right
-    return Range(left.low + low, left.high + high)

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
@@ -35,6 +37,7 @@ from rlx.passes.layout.pack_operands import in_panels
 from rlx.passes.layout.split_product import Matrices, product_loops
 from rlx.passes.layout.tile_convolutions import choose_tile as choose_image_tile
 from rlx.passes.layout.tile_convolutions import every_window
+from rlx.passes.lowering.integer_ranges import EXACT, range_of
 from rlx.passes.rewrites.scalars import splat
 from rlx.target import Target
 
@@ -51,15 +54,21 @@ class QuantizedOperand:
     """Quantized values and their zero point."""
 
     bytes: Value
-    zero: int
+    zero: int | Value
+    """One for all, or i32 of the rank of the bytes that spreads over their shape."""
 
     @property
     def are_signed(self) -> bool:
         return self.bytes.dtype is DType.I8
 
-    def zero_among(self, *, signed: bool) -> int:
+    def zero_among(self, *, signed: bool) -> int | Value:
         """Return the zero once the bytes are stored with a sign, or without."""
-        return self.zero + SIGN * (self.are_signed - signed)
+        moved = SIGN * (self.are_signed - signed)
+        return self.zero + moved if moved else self.zero
+
+    def is_uniform_along(self, *axes: int) -> bool:
+        """True if the zero point does not change along `axes`."""
+        return isinstance(self.zero, int) or all(self.zero.shape[axis] == 1 for axis in axes)
 
     def stored(self, *, signed: bool) -> Value:
         """Return the bytes with a sign, or without."""
@@ -78,27 +87,53 @@ class QuantizedOperand:
 
 
 def quantized_operand_of(value: Value) -> QuantizedOperand | None:
-    """Return the bytes that an i32 operand is made of: `cast(q)`, or `cast(q)` less a constant.
+    """Return the bytes that an i32 operand is made of: `cast(q)`, or `cast(q)` less a zero point.
 
     Transposes and reshapes move to the bytes.
     """
     if value.op in (ops.transpose, ops.reshape):
-        inner, node = quantized_operand_of(value.node.operands[0]), value.node
-        return inner and QuantizedOperand(
-            value.graph.append(node.op, (inner.bytes,), node.attrs)[0], inner.zero
-        )
-    zero = 0
+        inner = quantized_operand_of(value.node.operands[0])
+        return inner and _moved(inner, value)
+    zero: int | Value = 0
     if value.op in (ops.sub, ops.add):
         left, right = value.node.operands
-        constant = splat(right)
-        if constant is None:
+        found = _zero_of(value, right)
+        if found is None or left.shape != value.shape:
             return None
-        zero = int(constant) if value.op is ops.sub else -int(constant)
-        value = left
-    if value.op is not ops.cast or abs(zero) > 2 * SIGN:
+        value, zero = left, found
+    if value.op is not ops.cast or (isinstance(zero, int) and abs(zero) > 2 * SIGN):
         return None
     (source,) = value.node.operands
     return QuantizedOperand(source, zero) if source.dtype in (DType.I8, DType.U8) else None
+
+
+def _zero_of(value: Value, right: Value) -> int | Value | None:
+    """Return what `value`, a difference or sum, takes off its left operand."""
+    constant = splat(right)
+    if constant is not None:
+        return int(constant) if value.op is ops.sub else -int(constant)
+    if value.op is ops.add:
+        return None
+    while right.op is ops.expand:
+        (right,) = right.node.operands
+    return ops.reshape(right, shape=(*(1,) * (value.rank - right.rank), *right.shape))
+
+
+def _moved(inner: QuantizedOperand, value: Value) -> QuantizedOperand | None:
+    """Return bytes and zero point as `value`, a transpose or reshape, moves them."""
+    node, zero = value.node, inner.zero
+    if not isinstance(zero, int):
+        if value.op is ops.transpose:
+            zero = ops.transpose(zero, perm=node.attribute("perm"))
+        elif inner.is_uniform_along(*range(zero.rank)):
+            zero = ops.reshape(zero, shape=(1,) * value.rank)
+        else:
+            return None
+    return QuantizedOperand(value.graph.append(node.op, (inner.bytes,), node.attrs)[0], zero)
+
+
+def _is_zero(zero: int | Value) -> bool:
+    return isinstance(zero, int) and zero == 0
 
 
 def product_of_bytes(node: Node, target: Target) -> Value | None:
@@ -107,6 +142,8 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     depth, columns = node.operands[0].shape[-1], node.result.shape[-1]
     known = isinstance(depth, int) and isinstance(columns, int) and depth >= _FEWEST
     if not (target.dots_bytes and known and a and b) or b.bytes.rank > 2 or not columns:
+        return None
+    if not (a.is_uniform_along(-1) and b.is_uniform_along(0)):
         return None
     signed = not target.dots_unsigned_bytes
     zeros = a.zero_among(signed=signed), b.zero_among(signed=True)
@@ -119,11 +156,11 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     matrices = Matrices(1, rows, inner, upper(columns), BYTES, is_transposed=False)
     schedule = product_loops(Schedule(tile.rows, tile.columns, lanes), matrices)
     total = _lowered(ops.stored_matmul, words, panels, schedule, elements="bytes")
-    if zeros[0]:
+    if not _is_zero(zeros[0]):
         total = total - b.sums((0,), signed=True) * zeros[0]
-    if zeros[1]:
+    if not _is_zero(zeros[1]):
         of_rows = ops.reshape(a.sums((-1,), signed=signed), shape=(*a.bytes.shape[:-1], 1))
-        total = total - of_rows * zeros[1] + upper(depth) * zeros[0] * zeros[1]
+        total = total - of_rows * zeros[1] + zeros[0] * zeros[1] * upper(depth)
     return total
 
 
@@ -138,27 +175,74 @@ def _words_of_rows(a: QuantizedOperand, *, signed: bool) -> tuple[Value, bool]:
 def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     """Return `node`, a convolution of i32, by words of channels; None where they do not suit."""
     x, w = map(quantized_operand_of, node.operands)
-    if not (target.dots_bytes and x and w) or w.zero_among(signed=True):
+    if not (target.dots_bytes and x and w):
         return None
-    shape = w.bytes.shape
+    shape, inner = w.bytes.shape, range(1, w.bytes.rank)
+    if not (x.is_uniform_along(*inner) and w.is_uniform_along(*inner)):
+        return None
     known = all(isinstance(extent, int) for extent in (*x.bytes.shape[1:], *shape))
     if not known or upper(shape[1]) < _FEWEST or not only_pads(sliding_of(node)):
         return None
-    if x.zero not in range(*_RANGES[x.bytes.dtype]) and not is_bare(node):
+    if not _is_zero(w.zero_among(signed=True)) and not _has_small_sums(node):
+        return None
+    around = None if is_bare(node) else _byte_around(x)
+    if around is None and not is_bare(node):
         return None
     few = upper(product(node.result.shape[2:])) < 2 * target.lanes(BYTES)
     multiply = _sums_of_windows if few or not is_pointwise(node) else _products_of_pixels
-    total = multiply(node, x, w, target)
-    zero = x.zero_among(signed=not target.dots_unsigned_bytes)
-    if total is None or not zero:
-        return total
+    total = multiply(node, x, w, around, target)
+    zeros = x.zero_among(signed=not target.dots_unsigned_bytes), w.zero_among(signed=True)
     column = (shape[0], *(1,) * (len(shape) - 2))
-    sums = ops.reshape(w.sums(tuple(range(1, len(shape))), signed=True), shape=column)
-    return total - sums * zero
+    if total is not None and not _is_zero(zeros[0]):
+        sums = ops.reshape(w.sums(tuple(inner), signed=True), shape=column)
+        total = total - sums * zeros[0]
+    if total is not None and not _is_zero(zeros[1]):
+        if not isinstance(zeros[1], int):
+            zeros = zeros[0], ops.reshape(zeros[1], shape=(zeros[1].shape[0], *column[1:]))
+        total = total - _sums_of_pixels(node) * zeros[1]
+    return total
+
+
+def _byte_around(x: QuantizedOperand) -> Value | None:
+    """Return the zero point as a byte like those of `x`; None where it may be none."""
+    graph, dtype = x.bytes.graph, x.bytes.dtype
+    if isinstance(x.zero, int):
+        return graph.constant(x.zero, dtype) if x.zero in range(*_RANGES[dtype]) else None
+    found, (low, end) = range_of(x.zero), _RANGES[dtype]
+    if found is None or not low <= found.low <= found.high < end or x.zero.shape[0] != 1:
+        return None
+    return ops.cast(ops.reshape(x.zero, shape=()), to=dtype)
+
+
+def _has_small_sums(node: Node) -> bool:
+    """True if sums of what a window of a convolution reads are exact in f32."""
+    x, w = node.operands
+    found = range_of(x)
+    return found is not None and found.magnitude * upper(product(w.shape[1:])) <= EXACT
+
+
+def _sums_of_pixels(node: Node) -> Value:
+    """Return the sums of what each window of a convolution of i32 reads, `[N, C_out or 1, ...]`.
+
+    Channels are summed first.
+    """
+    x, w = node.operands
+    groups, outputs = node.attribute("groups"), upper(w.shape[0])
+    parts = (x.shape[0], groups, upper(w.shape[1]), *x.shape[2:])
+    planes = ops.cast(ops.reduce_sum(ops.reshape(x, shape=parts), axes=(2,)), to=DType.F32)
+    ones = x.graph.constant(np.ones((groups, 1, *w.shape[2:]), np.float32))
+    (total,) = x.graph.append(node.op, (planes, ones), node.attrs)
+    total = ops.cast(total, to=DType.I32)
+    if groups == 1:
+        return total
+    each = (x.shape[0], groups, outputs // groups, *total.shape[2:])
+    spread = ops.expand(ops.reshape(total, shape=(*each[:2], 1, *each[3:])), shape=each)
+    result: Value = ops.reshape(spread, shape=node.result.shape)
+    return result
 
 
 def _sums_of_windows(
-    node: Node, x: QuantizedOperand, w: QuantizedOperand, target: Target
+    node: Node, x: QuantizedOperand, w: QuantizedOperand, around: Value | None, target: Target
 ) -> Value | None:
     """Return a convolution over words of channels; None where no tile fits."""
     tile, sliding, groups = (
@@ -169,8 +253,9 @@ def _sums_of_windows(
     if tile is None:
         return None
     signed, pads = not target.dots_unsigned_bytes, tuple((a.low, a.high) for a in sliding)
-    around = {"padding": pads, "value": x.zero} if any(map(any, pads)) else {}
-    words = ops.pack_bytes(x.bytes, axis=1, signed=signed, groups=groups, **around)
+    padded = {"padding": pads} if any(map(any, pads)) else {}
+    given = (around,) if padded and around is not None else ()
+    words = ops.pack_bytes(x.bytes, *given, axis=1, signed=signed, groups=groups, **padded)
     weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
     panels = ops.pack_channels(weights, width=tile.columns, groups=groups)
     attributes = {**attributes_of(undilated(sliding)), "groups": groups}
@@ -178,12 +263,13 @@ def _sums_of_windows(
 
 
 def _products_of_pixels(
-    node: Node, x: QuantizedOperand, w: QuantizedOperand, target: Target
+    node: Node, x: QuantizedOperand, w: QuantizedOperand, around: Value | None, target: Target
 ) -> Value:
     """Return a convolution of single taps: weights, as words, by the pixels of every image.
 
     Lanes are along the pixels, as they do in memory, so that whole vectors are stored.
     """
+    del around  # nothing is padded
     pixels = every_window(x.bytes, sliding_of(node))
     words = ops.pack_bytes(pixels, axis=1, signed=not target.dots_unsigned_bytes)
     words = ops.reshape(words, shape=(*words.shape[:2], product(words.shape[2:])))
@@ -210,20 +296,22 @@ def product_of_codes(node: Node) -> Value | None:
     """
     a, b = map(quantized_operand_of, node.operands)
     depth = node.operands[0].shape[-1]
-    if not (a and b and isinstance(depth, int)) or b.zero or b.bytes.rank > 2:
+    if not (a and b and isinstance(depth, int)) or not _is_zero(b.zero) or b.bytes.rank > 2:
+        return None
+    if not a.is_uniform_along(-1):
         return None
     total = ops.stored_matmul(a.bytes, b.bytes, elements="integers")
     sums = ops.reduce_sum(ops.cast(b.bytes, to=DType.I32), axes=(0,))
-    return total - sums * a.zero if a.zero else total
+    return total if _is_zero(a.zero) else total - sums * a.zero
 
 
 def convolution_of_codes(node: Node) -> Value | None:
     """Return `node`, a convolution of i32, by weights as stored; None for other operands."""
     x, w = node.operands[0], quantized_operand_of(node.operands[1])
-    if w is None or w.zero:
+    if w is None or not _is_zero(w.zero):
         return None
     codes = quantized_operand_of(x)
-    image = codes.bytes if codes is not None and not codes.zero else x
+    image = codes.bytes if codes is not None and _is_zero(codes.zero) else x
     return ops.stored_conv(image, w.bytes, elements="integers", **node.attrs.as_dict())
 
 

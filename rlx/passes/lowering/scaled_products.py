@@ -18,7 +18,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Extent, product
-from rlx.passes.lowering.exact_products import range_of
+from rlx.passes.lowering.integer_ranges import range_of
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.dead_code import dead_code
 

@@ -9,7 +9,8 @@ import pytest
 
 import rlx
 from rlx.ir.graph import Graph, Value
-from rlx.passes.lowering.exact_products import EXACT, exact_products, range_of
+from rlx.passes.lowering.exact_products import exact_products
+from rlx.passes.lowering.integer_ranges import EXACT, range_of
 from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 

@@ -66,6 +66,65 @@ def test_products_are_exact(x: str, w: str, x_zero: int, w_zero: int, depth: int
     agree(graph, {"x": codes(x, (2, 5, depth)), "w": codes(w, (depth, 19))})
 
 
+def centered(graph: Graph, name: str, shape: tuple[Any, ...], dtype: str, zeros: Any) -> Value:
+    """An operand less zero points that are bytes of the same dtype, known when the program runs."""
+    points = graph.input(f"{name}_zero", zeros, dtype)
+    return operand(graph, name, shape, dtype, 0) - graph.cast(points, to="i32")
+
+
+def with_zeros(shapes: dict[str, Any], zeros: dict[str, Any], dtypes: dict[str, str]) -> Any:
+    given = {name: codes(dtypes[name], shape) for name, shape in shapes.items()}
+    for name, shape in zeros.items():
+        given[f"{name}_zero"] = codes(dtypes[name], (7, *shape))[3]
+    return given
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "x_zero", "w_zero"),
+    [("u8", "i8", (), ()), ("u8", "u8", (5, 1), (19,)), ("i8", "i8", (2, 5, 1), (1, 19))],
+)
+def test_products_with_computed_zero_points_are_exact(
+    x: str, w: str, x_zero: Any, w_zero: Any
+) -> None:
+    graph, shapes = Graph("product"), {"x": (2, 5, 67), "w": (67, 19)}
+    a = centered(graph, "x", shapes["x"], x, x_zero)
+    b = centered(graph, "w", shapes["w"], w, w_zero)
+    graph.set_outputs([graph.matmul(a, b)])
+    for target in (VNNI, DOTPROD):
+        assert "stored_matmul" in lowered(graph, target)
+    agree(graph, with_zeros(shapes, {"x": x_zero, "w": w_zero}, {"x": x, "w": w}))
+
+
+@pytest.mark.parametrize(
+    ("groups", "kernel", "attributes", "w_zero"),
+    [
+        (1, 3, {"padding": ((1, 1), (1, 2))}, ()),
+        (2, 3, {"stride": (2, 2), "padding": ((1, 1), (1, 1))}, (18, 1, 1, 1)),
+        (1, 1, {}, (18, 1, 1, 1)),
+    ],
+)
+@pytest.mark.parametrize("w", ["i8", "u8"])
+def test_convolutions_with_computed_zero_points_are_exact(
+    groups: int, kernel: int, attributes: dict[str, Any], w_zero: Any, w: str
+) -> None:
+    graph, shapes = Graph("conv"), {"x": (2, 12, 9, 8), "w": (18, 12 // groups, kernel, kernel)}
+    x = centered(graph, "x", shapes["x"], "u8", ())
+    weights = centered(graph, "w", shapes["w"], w, w_zero)
+    graph.set_outputs([graph.conv(x, weights, groups=groups, **attributes)])
+    assert {"stored_matmul", "stored_conv"} & set(lowered(graph, VNNI))
+    agree(graph, with_zeros(shapes, {"x": (), "w": w_zero}, {"x": "u8", "w": w}))
+
+
+def test_padding_with_zero_points_that_may_be_no_bytes_is_left_alone() -> None:
+    graph = Graph("wide")
+    x = operand(graph, "x", (2, 12, 9, 8), "u8", 0) - graph.input("zero", (), "i32")
+    w = operand(graph, "w", (18, 12, 3, 3), "i8", 0)
+    graph.set_outputs([graph.conv(x, w, padding=((1, 1), (1, 1)))])
+    assert "stored_conv" not in lowered(graph, VNNI)
+    shapes = {"x": (2, 12, 9, 8), "w": (18, 12, 3, 3)}
+    agree(graph, {**with_zeros(shapes, {}, {"x": "u8", "w": "i8"}), "zero": np.array(1000, "i4")})
+
+
 def test_the_largest_products_are_exact() -> None:
     """Sums of pairs do not fit 16 bits: instructions that saturate there would fail."""
     graph = Graph("largest")
@@ -148,9 +207,13 @@ def test_every_kernel_packs_what_the_formula_says(
     graph = Graph("pack")
     x = graph.input("x", shape, dtype)
     kinds: Any = {"axis": axis, "groups": groups, "neighbors": neighbors}
-    kinds |= {"padding": padding, "value": 7}
-    graph.set_outputs([graph.pack_bytes(x, signed=s, **kinds) for s in (True, False)])
-    given = {"x": codes(dtype, shape)}
+    around = graph.input("around", (), dtype)
+    for filled in ((), (around,)):
+        words = [
+            graph.pack_bytes(x, *filled, signed=s, padding=padding, **kinds) for s in (True, False)
+        ]
+        graph.set_outputs([*graph.outputs, *words])
+    given = {"x": codes(dtype, shape), "around": np.array(7, BYTES[dtype])}
     expected = rlx.compile(graph, backend="reference").run(given)
     for backend in ("c", "llvm"):
         for made, wanted in zip(

@@ -30,15 +30,17 @@ no_kernel("bytes_as_words", because="its result is its operand's memory")
 def pack_bytes(
     scope: Scope,
     x: Reader,
-    words: Writer,
-    *,
+    *rest: Reader | Writer,
     axis: int,
     signed: bool,
     groups: int,
     neighbors: bool,
     padding: Pads,
-    value: int,
 ) -> None:
+    *given, words = rest
+    assert isinstance(words, Writer)
+    readers = (each for each in given if isinstance(each, Reader))
+    around = next((each.grouped(()).read_real() for each in readers), None)
     k, rank = scope.k, len(x.shape)
     line, trailing = rank == axis + 1, tuple(range(axis + 1, rank))
     planes = () if line else tuple((each,) for each in trailing) if padding else (trailing,)
@@ -50,7 +52,7 @@ def pack_bytes(
     flips = signed is not (x.prim is Prim.I8)
     with rows(k, "row", source.extent(0) * groups, product(x.shape)) as row:
         outer, group = (row, None) if groups == 1 else (row / groups, row % groups)
-        words_of = _Words(k, source.at(outer), target.at(outer), signed, flips, padding, value)
+        words_of = _Words(k, source.at(outer), target.at(outer), signed, flips, padding, around)
         for start, stop, places in _segments(extent, neighbors=neighbors):
             kind = LoopKind.SIMD if line else LoopKind.SERIAL
             with k.loop("w", stop, start=start, kind=kind) as w:
@@ -86,8 +88,8 @@ class _Words:
     flips: bool
     """True if the highest bit of each byte changes: a sign comes or goes."""
     padding: Pads
-    value: int
-    """What bytes around the plane are, before that bit changes."""
+    around: E | None
+    """What bytes around the plane are, before that bit changes; None for 0."""
 
     def pack(self, at: list[E], here: E, *, line: bool) -> None:
         """Make the word `here` of the bytes at several places."""
@@ -130,9 +132,8 @@ class _Words:
                 self._surround(here, (*target, i), index(0), whole, places)
 
     def _outside(self, places: int) -> E:
-        byte = (self.value ^ (SIGN if self.flips else 0)) & 255
-        word = const(sum(byte << 8 * place for place in range(places)), Prim.U32)
-        return word.bitcast(Prim.I32) if self.signed else word
+        zero = const(0, Prim.U8)
+        return self._word([zero if self.around is None else self.around] * places)
 
     def _word(self, found: list[E]) -> E:
         parts = [each.bitcast(Prim.U8).cast(Prim.U32) for each in found]
