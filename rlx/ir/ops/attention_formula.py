@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from rlx.ir.dtype import DType
@@ -24,22 +27,53 @@ from rlx.ir.ops.elementwise import (
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.reduction import reduce_sum, softmax
-from rlx.ir.ops.shape import concat, expand, narrow, reshape, reverse, transpose
-from rlx.ir.shape import Extent, Shape
+from rlx.ir.ops.shape import concat, expand, narrow, pad, reshape, reverse, transpose
+from rlx.ir.shape import Extent, Shape, product, upper
 from rlx.ir.types import TensorType
 
+_SCORE_BYTES = 16 << 20
+"""Above so many bytes of scores the gradient divides the queries into blocks."""
 
-class _Weights(NamedTuple):
-    """What forward and backward share: operands per head, and how the weights came about."""
+_BLOCK_BYTES = 8 << 20
+"""The bytes of a block's scores, where `_MOST_BLOCKS` blocks suffice."""
+
+_MOST_BLOCKS = 32
+
+_BLOCK_ROWS = 16
+"""Blocks have a multiple of so many queries, but for the last."""
+
+
+_KEY_PARTS = 4
+"""Parts of the keys, of which a block reads those that its queries see."""
+
+
+class _Block(NamedTuple):
+    """Queries `first` to `stop` with the keys `first_key` to `stop_key`, all that they see."""
+
+    first: int
+    stop: Extent
+    first_key: int
+    stop_key: Extent
+
+
+class _Heads(NamedTuple):
+    """Operands as `[B, H, S, D]`: keys and values repeated for each query head."""
 
     layout: AttentionLayout
     q: Value
     k: Value
     v: Value
+    mask: Value | None
+    """Broadcasts to the scores."""
+
+
+class _Weights(NamedTuple):
+    """A block's softmax, and how its scores came from products."""
+
+    weights: Value
     scale: float
     capped: Value | None  # tanh(R / c)
     hidden: Value | None
-    weights: Value
 
 
 @in_single_precision
@@ -47,36 +81,131 @@ def attention_formula(
     q: Value, k: Value, v: Value, mask: Value | None = None, **attributes: Any
 ) -> Value:
     """Scores, softcap, mask, softmax, weighted sum: each a primitive op."""
-    parts = _attention_weights(q, k, v, mask, **attributes)
-    return _join_heads(matmul(parts.weights, parts.v), parts.layout, q.shape)
+    heads = _heads(q, k, v, mask, **attributes)
+    axes = heads.layout
+    weights = _weights(heads, _Block(0, axes.queries, 0, axes.keys), **attributes).weights
+    return _join_heads(matmul(weights, heads.v), axes, q.shape)
 
 
 @in_single_precision
 def attention_backward_formula(
     q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, **attributes: Any
 ) -> tuple[Value, ...]:
-    """Recompute the weights, then apply the transposes of the forward steps."""
-    parts = _attention_weights(q, k, v, mask, **attributes)
-    axes = parts.layout
+    """Recompute the weights, then apply the transposes of the forward steps.
+
+    Where scores are many, one block of queries follows the other, so that no more than a block's
+    scores exist at a time, and keys that no query of the block sees are left out.
+    """
+    heads = _heads(q, k, v, mask, **attributes)
+    axes = heads.layout
     d_output = _split_heads(dy, axes, axes.heads)
-    d_weights = matmul(d_output, _swap_last(parts.v))
-    delta = reduce_sum(parts.weights * d_weights, axes=(-1,), keepdims=True)
-    d_masked = parts.weights * (d_weights - delta)
-    d_scores = d_masked if parts.hidden is None else where(parts.hidden, 0.0, d_masked)
-    if parts.capped is not None:
-        d_scores = d_scores * (1.0 - parts.capped * parts.capped)
-    d_scores = d_scores * parts.scale
+    d_q: list[Value] = []
+    by_mask: list[Value] = []
+    d_k, d_v = _SumsOverKeys(axes), _SumsOverKeys(axes)
+    for block in _blocks(axes, q.dtype, attributes["mask_kind"], attributes["window"]):
+        d_query, d_key, d_value, d_bias = _block_gradients(heads, d_output, block, **attributes)
+        d_q.append(d_query)
+        d_k.add(d_key, block)
+        d_v.add(d_value, block)
+        if d_bias is not None:
+            by_mask.append(d_bias)
     gradients = (
-        _join_heads(matmul(d_scores, parts.k), axes, q.shape),
-        _join_heads(_sum_groups(matmul(_swap_last(d_scores), parts.q), axes), axes, k.shape),
-        _join_heads(_sum_groups(matmul(_swap_last(parts.weights), d_output), axes), axes, v.shape),
+        _join_heads(_concat(d_q, axis=2), axes, q.shape),
+        _join_heads(_sum_groups(d_k.total(), axes), axes, k.shape),
+        _join_heads(_sum_groups(d_v.total(), axes), axes, v.shape),
     )
-    if mask is None or parts.hidden is not None:
+    if mask is None or not by_mask:
         return gradients
-    return (*gradients, _sum_to(d_masked, mask_view(mask.shape, axes), mask.shape))
+    is_stretched = mask_view(mask.shape, axes)[2] == 1
+    whole = functools.reduce(operator.add, by_mask) if is_stretched else _concat(by_mask, axis=2)
+    return (*gradients, reshape(whole, shape=mask.shape))
 
 
-def _attention_weights(
+class _SumsOverKeys:
+    """Gradients by keys or values, added up block by block where ranges of keys are equal."""
+
+    def __init__(self, axes: AttentionLayout) -> None:
+        self._keys = axes.keys
+        self._sums: dict[tuple[int, Extent], Value] = {}
+
+    def add(self, part: Value, block: _Block) -> None:
+        """Add what a block contributes at its keys."""
+        keys = (block.first_key, block.stop_key)
+        self._sums[keys] = self._sums[keys] + part if keys in self._sums else part
+
+    def total(self) -> Value:
+        """Return the sum of the blocks' gradients at all keys."""
+        return functools.reduce(operator.add, starmap(self._widened, self._sums.items()))
+
+    def _widened(self, keys: tuple[int, Extent], part: Value) -> Value:
+        first, stop = keys
+        if (first, stop) == (0, self._keys):
+            return part
+        return pad(part, low=(0, 0, first, 0), high=(0, 0, self._keys - stop, 0))
+
+
+def _block_gradients(
+    heads: _Heads, d_output: Value, block: _Block, **attributes: Any
+) -> tuple[Value, Value, Value, Value | None]:
+    """Return the gradients by a block's queries, its keys and values, and its bias if any."""
+    queries, keys = block[:2], block[2:]
+    found = _weights(heads, block, **attributes)
+    dy, weights = _part(d_output, *queries), found.weights
+    d_weights = matmul(dy, _swap_last(_part(heads.v, *keys)))
+    delta = reduce_sum(weights * d_weights, axes=(-1,), keepdims=True)
+    d_masked = weights * (d_weights - delta)
+    d_scores = d_masked if found.hidden is None else where(found.hidden, 0.0, d_masked)
+    if found.capped is not None:
+        d_scores = d_scores * (1.0 - found.capped * found.capped)
+    d_scores = d_scores * found.scale
+    by_mask = None
+    if heads.mask is not None and found.hidden is None:
+        by_mask = _sum_stretched(d_masked, heads.mask.shape)
+    return (
+        matmul(d_scores, _part(heads.k, *keys)),
+        matmul(_swap_last(d_scores), _part(heads.q, *queries)),
+        matmul(_swap_last(weights), dy),
+        by_mask,
+    )
+
+
+def _blocks(
+    axes: AttentionLayout, dtype: DType, mask_kind: str, window: int | None
+) -> list[_Block]:
+    """Divide the queries so that the scores of a block take about `_BLOCK_BYTES`."""
+    queries, keys = axes.queries, axes.keys
+    scores = upper(product(axes.scores)) * dtype.size
+    if not isinstance(queries, int) or not isinstance(keys, int) or scores <= _SCORE_BYTES:
+        return [_Block(0, queries, 0, keys)]
+    size = -(-queries // min(_MOST_BLOCKS, -(-scores // _BLOCK_BYTES)))
+    size = -(-size // _BLOCK_ROWS) * _BLOCK_ROWS
+    return [
+        _Block(first, stop, *_seen_keys(first, stop, axes, mask_kind, window))
+        for first in range(0, queries, size)
+        for stop in (min(first + size, queries),)
+    ]
+
+
+def _seen_keys(
+    first: int, stop: int, axes: AttentionLayout, mask_kind: str, window: int | None
+) -> tuple[int, int]:
+    """Return a range of keys with all that a query from `first` to `stop` sees.
+
+    It consists of whole parts, so that many blocks have equal ranges, whose gradients add up in
+    place. More queries than keys may hide every key of one, which then gets the mean of all values.
+    """
+    queries, keys = axes.queries, axes.keys
+    assert isinstance(queries, int)
+    assert isinstance(keys, int)
+    if mask_kind not in ("causal", "sliding_window") or queries > keys:
+        return 0, keys
+    before = window if mask_kind == "sliding_window" and window is not None else keys
+    part = -(-keys // _KEY_PARTS)
+    first_key = max(0, first + keys - queries - before) // part * part
+    return first_key, min(keys, -(-(stop + keys - queries) // part) * part)
+
+
+def _heads(
     q: Value,
     k: Value,
     v: Value,
@@ -84,47 +213,53 @@ def _attention_weights(
     *,
     num_heads: int,
     head_dim: int,
+    layout: str,
+    **_: Any,
+) -> _Heads:
+    axes = attention_layout(
+        q.shape, k.shape, v.shape, num_heads=num_heads, head_dim=head_dim, layout=layout
+    )
+    return _Heads(
+        axes,
+        _split_heads(q, axes, axes.heads),
+        _repeat_heads(_split_heads(k, axes, axes.kv_heads), axes),
+        _repeat_heads(_split_heads(v, axes, axes.kv_heads), axes),
+        None if mask is None else reshape(mask, shape=mask_view(mask.shape, axes)),
+    )
+
+
+def _weights(
+    heads: _Heads,
+    block: _Block,
+    *,
     mask_kind: str,
     window: int | None,
     score_scale: float | None,
     softcap: float | None,
-    layout: str,
+    **_: Any,
 ) -> _Weights:
-    axes = attention_layout(
-        q.shape, k.shape, v.shape, num_heads=num_heads, head_dim=head_dim, layout=layout
-    )
-    scale = axes.head_dim**-0.5 if score_scale is None else score_scale
-    query = _split_heads(q, axes, axes.heads)
-    key = _repeat_heads(_split_heads(k, axes, axes.kv_heads), axes)
-    value = _repeat_heads(_split_heads(v, axes, axes.kv_heads), axes)
+    """Return the softmax of a block's scores, `[B, H, queries, keys]`."""
+    scale = heads.layout.head_dim**-0.5 if score_scale is None else score_scale
+    query, key = _part(heads.q, *block[:2]), _part(heads.k, *block[2:])
     scores = matmul(query, _swap_last(key)) * scale
     capped = None
     if softcap is not None and softcap > 0:
         capped = tanh(scores / softcap)
         scores = capped * softcap
-    view = None if mask is None else reshape(mask, shape=mask_view(mask.shape, axes))
-    hidden = _hidden(q, view, axes, mask_kind, window)
+    mask = None if heads.mask is None else _part_of_mask(heads.mask, block)
+    hidden = None
+    if mask_kind == "custom" and mask is not None:
+        hidden = (mask if mask.dtype.is_float else cast(mask, to=DType.F32)) < VISIBLE_FROM
+    elif mask_kind in ("causal", "sliding_window"):
+        hidden = _hidden(heads, block, window if mask_kind == "sliding_window" else None)
     if hidden is not None:
         scores = where(hidden, MASKED_SCORE, scores)
-    elif view is not None:
-        scores = scores + view
-    weights = softmax(scores, axis=-1)
-    return _Weights(axes, query, key, value, scale, capped, hidden, weights)
+    elif mask is not None:
+        scores = scores + mask
+    return _Weights(softmax(scores, axis=-1), scale, capped, hidden)
 
 
-def _hidden(
-    q: Value, view: Value | None, axes: AttentionLayout, mask_kind: str, window: int | None
-) -> Value | None:
-    """Return where a query must not see a key, or None where it sees all."""
-    if mask_kind == "custom" and view is not None:
-        mask = view if view.dtype.is_float else cast(view, to=DType.F32)
-        return mask < VISIBLE_FROM
-    if mask_kind in ("causal", "sliding_window"):
-        return _hidden_by_position(q, axes, window if mask_kind == "sliding_window" else None)
-    return None
-
-
-def _hidden_by_position(q: Value, axes: AttentionLayout, window: int | None) -> Value:
+def _hidden(heads: _Heads, block: _Block, window: int | None) -> Value:
     """Compare positions counted from the front and from the back.
 
     Query i sits at p = i + max(0, Sk - Sq), the larger of i and, counted from the back, of
@@ -132,9 +267,9 @@ def _hidden_by_position(q: Value, axes: AttentionLayout, window: int | None) -> 
     and `j` is nearer to the back than `i`: no extent is needed as a number, which matters
     where it is symbolic.
     """
-    i = _positions(q, (axes.queries, 1), axis=0)
-    j = _positions(q, (1, axes.keys), axis=1)
-    i_back, j_back = reverse(i, axes=(0,)), reverse(j, axes=(1,))
+    axes = heads.layout
+    i, i_back = _positions(heads.q, (axes.queries, 1), 0, *block[:2])
+    j, j_back = _positions(heads.q, (1, axes.keys), 1, *block[2:])
     hidden = logical_and(j > i, j_back < i_back)
     if window is None:
         return hidden
@@ -142,8 +277,32 @@ def _hidden_by_position(q: Value, axes: AttentionLayout, window: int | None) -> 
     return logical_or(hidden, outside)
 
 
-def _positions(like: Value, shape: Shape, axis: int) -> Value:
-    return like.graph.iota(type=TensorType(DType.I64, shape), axis=axis)
+def _positions(
+    like: Value, shape: Shape, axis: int, first: int, stop: Extent
+) -> tuple[Value, Value]:
+    """Return the numbers of a part of the positions along `axis`, from the front and the back."""
+    front = like.graph.iota(type=TensorType(DType.I64, shape), axis=axis)
+    back = reverse(front, axes=(axis,))
+    return _part(front, first, stop, axis), _part(back, first, stop, axis)
+
+
+def _part(x: Value, first: int, stop: Extent, axis: int = 2) -> Value:
+    """Return positions `first` to `stop` along an axis."""
+    if (first, stop) == (0, x.shape[axis]):
+        return x
+    return narrow(x, axis=axis, start=first, length=stop - first)
+
+
+def _part_of_mask(mask: Value, block: _Block) -> Value:
+    """Return the part of a mask that broadcasts to the block's scores."""
+    for axis, (first, stop) in ((2, block[:2]), (3, block[2:])):
+        if mask.shape[axis] != 1:
+            mask = _part(mask, first, stop, axis)
+    return mask
+
+
+def _concat(parts: list[Value], axis: int) -> Value:
+    return parts[0] if len(parts) == 1 else concat(*parts, axis=axis)
 
 
 def _split_heads(x: Value, axes: AttentionLayout, heads: int) -> Value:
@@ -177,10 +336,10 @@ def _sum_groups(x: Value, axes: AttentionLayout) -> Value:
     return reduce_sum(apart, axes=(2,))
 
 
-def _sum_to(x: Value, view: Shape, shape: Shape) -> Value:
-    stretched = tuple(axis for axis in range(x.rank) if view[axis] == 1 and x.shape[axis] != 1)
-    summed = reduce_sum(x, axes=stretched, keepdims=True) if stretched else x
-    return reshape(summed, shape=shape)
+def _sum_stretched(x: Value, shape: Shape) -> Value:
+    """Sum over the axes along which an operand of `shape` was broadcast."""
+    stretched = tuple(axis for axis in range(x.rank) if shape[axis] == 1 and x.shape[axis] != 1)
+    return reduce_sum(x, axes=stretched, keepdims=True) if stretched else x
 
 
 def _swap_last(x: Value) -> Value:

@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 from rlx.ir import ops
 from rlx.ir.graph import Node, Value
+from rlx.ir.op import Trait
 from rlx.ir.shape import Shape, format_shape
 from rlx.passes.fusion.groups import Group, Groups
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_fusable
@@ -60,6 +61,9 @@ class Claims:
         """Leave a value to the reduction that alone reads it, if its operands stay anyway."""
         if self._reads_moved(node, anchor):
             return Reason.MOVED_OPERAND.because(anchor.op.name)
+        later = self._later_product(node, anchor)
+        if later is not None:
+            return Reason.LATER_PRODUCT.because(later.op.name)
         readers = self.groups.readers[node]
         alone = len(readers) == 1 and node not in self.groups.escaping
         if not alone or not self.policy.takes_prologue(readers[0]):
@@ -70,6 +74,24 @@ class Claims:
         if not (smaller and stored):
             return None
         return Reason.LEFT_TO_READER.because(readers[0].op.name)
+
+    def _later_product(self, node: Node, anchor: Node) -> Node | None:
+        """Return the product after `anchor` whose kernel may compute the sum `node`.
+
+        Each product of a long sum then adds to those before it, and no two are stored at a time.
+        """
+        if node.op is not ops.add or not anchor.op.has(Trait.CONTRACTION):
+            return None
+        for later in (operand.node for operand in node.operands):
+            if later.index <= anchor.index or not later.op.has(Trait.CONTRACTION):
+                continue
+            alone = self.groups.readers[later] == [node] and later not in self.groups.escaping
+            if not alone or not self.policy.takes_epilogue(later):
+                continue
+            group = self.groups.group_of[later]
+            if self.groups.group_of[node] is group or self._fits(group, node, node.result.shape):
+                return later
+        return None
 
     def inside_epilogue(self, producer: Node, group: Group, anchor: Node) -> Obstacle | None:
         """Only what the epilogue alone reads joins it."""

@@ -24,6 +24,7 @@ class Reason(enum.Enum):
     STORED_RESULT = "{found} stores its result before anything reads it"
     SHORT_ROWS = "{found} folds rows too short for vectors: what follows runs in vectors alone"
     LEFT_TO_READER = "it is computed in the kernel of {found}, which alone reads it"
+    LATER_PRODUCT = "the later {found} adds it as it stores its own result"
     TWO_ANCHORS = "they belong to two kernels, of {found} and of {limit}"
     ORDER = "an earlier choice stood between them"
 

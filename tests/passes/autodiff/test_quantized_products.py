@@ -11,7 +11,10 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
-from rlx.passes.autodiff import grad, jvp
+from rlx.passes.autodiff import grad, grad_with_loss, jvp
+from rlx.passes.autodiff.rules import packed
+from rlx.runtime.lower import lower_for
+from rlx.target import detect_target
 from tests.passes.autodiff.checking import Array
 
 POINTS = {"x_zero_point": 3, "w_zero_point": -2, "out_zero_point": 5}
@@ -96,3 +99,35 @@ def test_conv(geometry: dict[str, Any]) -> None:
     floats = derivatives(centered(ops.conv, x, w, scaled, **geometry), x, w)
     for found, wanted in zip(own, floats, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def packed_loss(rows: int, columns: int) -> Graph:
+    """Return a loss of a product with q8_0 weights."""
+    graph = Graph("packed")
+    x = graph.input("x", (8, columns), dtype="f32")
+    blocks = graph.input("blocks", (rows, columns // 32 * 34), dtype="u8")
+    y = ops.dequant_matmul(x, blocks, scheme="q8_0")
+    graph.set_outputs([ops.reduce_sum(ops.sin(y), axes=(0, 1))])
+    return graph
+
+
+def test_the_gradient_decodes_some_rows_of_packed_weights_at_a_time() -> None:
+    """Decoded, the weights have 67 MB; in blocks 18 MB."""
+    graph = packed_loss(4096, 4096)
+    plan = lower_for(grad_with_loss(graph, ["x"]), detect_target()).plan
+    assert plan.arena_bytes < 2.5 * graph.leaf("blocks").type.bytes
+
+
+def test_decoding_rows_in_parts_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    feeds: dict[str, Array] = {
+        "x": rng.standard_normal((8, 64), dtype=np.float32),
+        "blocks": rng.integers(0, 60, (11, 68), dtype=np.uint8),
+        "d_output": np.array(1.0, np.float32),
+    }
+    graph = packed_loss(11, 64)
+    _, whole = evaluate(grad_with_loss(graph, ["x"]), feeds)
+    monkeypatch.setattr(packed, "_DECODED_BYTES", 4 * 64 * 4)
+    parts = grad_with_loss(graph, ["x"])
+    assert [node.op for node in parts.nodes].count(ops.dequantize_blocks) == 3
+    np.testing.assert_allclose(evaluate(parts, feeds)[1], whole, rtol=1e-5, atol=1e-6)

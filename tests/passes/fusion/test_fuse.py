@@ -124,6 +124,18 @@ def test_a_value_that_others_read_is_not_computed_again_in_a_reduction() -> None
     assert _fused(graph) == ["exp", "reduce_sum", "reverse"]
 
 
+def test_each_product_of_a_sum_adds_to_those_before_it() -> None:
+    graph = Graph("sum")
+    x, y = graph.input("x", (5, 8, 4)), graph.input("y", (5, 4, 8))
+    rows = [[ops.narrow(z, axis=0, start=i, length=1) for z in (x, y)] for i in range(5)]
+    total = ops.matmul(*rows[0])
+    for row in rows[1:]:
+        total = total + ops.matmul(*row)
+    graph.set_outputs([ops.relu(total)])
+    found = [name for name in _fused(graph) if "matmul" in name]
+    assert found == ["matmul", *["matmul+add"] * 3, "matmul+add+relu"]
+
+
 def test_a_residual_sum_joins_the_norm_and_is_a_result_if_read() -> None:
     graph = Graph("residual")
     x, r = graph.input("x", (8, 4)), graph.input("r", (8, 4))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from rlx.ir import ops
+from rlx.ir.block_type import block_type
 from rlx.ir.graph import Value
 from rlx.ir.ops.linalg import swapped
+from rlx.ir.shape import upper
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,
@@ -14,6 +16,9 @@ from rlx.passes.autodiff.registry import (
     vjp,
     zero,
 )
+
+_DECODED_BYTES = 8 << 20
+"""Decoded weights that the derivative of a product stores at a time."""
 
 zero(ops.dequantize_blocks, because="codes are integers")
 zero(
@@ -35,7 +40,24 @@ def dequant_matmul_transpose(
     del x
     rows = swapped(blocks) if transposed else blocks
     rest = () if codebook is None else (None,)
-    return ops.matmul(at.cotangent, ops.dequantize_blocks(rows, scheme=scheme)), None, *rest
+    return _times_decoded(at.cotangent, rows, scheme), None, *rest
+
+
+def _times_decoded(y: Value, rows: Value, scheme: str) -> Value:
+    """Return the product of `y` and decoded rows, of which some megabytes exist at a time."""
+    count = rows.shape[-2]
+    each = max(1, _DECODED_BYTES // (4 * block_type(scheme).elements_of(upper(rows.shape[-1]))))
+    if not isinstance(count, int) or count <= each:
+        return ops.matmul(y, ops.dequantize_blocks(rows, scheme=scheme))
+    total = None
+    for first in range(0, count, each):
+        length = min(each, count - first)
+        some = ops.narrow(rows, axis=-2, start=first, length=length)
+        decoded = ops.dequantize_blocks(some, scheme=scheme)
+        part = ops.matmul(ops.narrow(y, axis=-1, start=first, length=length), decoded)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
 
 
 linear(ops.dequant_matmul, dequant_matmul_transpose, fixed=(1, 2))
@@ -45,7 +67,7 @@ linear(ops.dequant_matmul, dequant_matmul_transpose, fixed=(1, 2))
 def int8_dequant_matmul_vjp(at: Pullback, x: Value, blocks: Value, *, scheme: str) -> Derivatives:
     """Rounding passes the cotangent on."""
     del x
-    return ops.matmul(at.cotangent, ops.dequantize_blocks(blocks, scheme=scheme)), None
+    return _times_decoded(at.cotangent, blocks, scheme), None
 
 
 @jvp(ops.int8_dequant_matmul)
