@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import textwrap
 from collections.abc import Sequence
 
 from bench.load import loaded_table
@@ -42,7 +43,16 @@ def report(
         ),
         *(_tables(graphs, programs, peak) if not is_loaded else _loaded(rows)),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(map(_wrapped, parts)) + "\n"
+
+
+def _wrapped(part: str) -> str:
+    """Return the text with lines of prose wrapped; tables are unchanged."""
+    if part.startswith("|"):
+        return part
+    wrapper = textwrap.TextWrapper(width=118, break_long_words=False, break_on_hyphens=False)
+    wrapper.subsequent_indent = "  " if part.startswith("- ") else ""
+    return "\n".join(map(wrapper.fill, part.splitlines()))
 
 
 def _tables(graphs: Sequence[Row], programs: Sequence[Row], peak: Peak) -> list[str]:

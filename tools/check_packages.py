@@ -1,20 +1,23 @@
-"""Build wheel and source package, and try each where something is missing.
+"""Build wheel and source package, check what is in them, and try each where something is missing.
 
     python tools/check_packages.py [wheel | source]
 
-The wheel is installed without llvmlite, beside a C compiler; the source package with llvmlite,
-where no compiler is on the path. Needs the network, for the dependencies.
+The wheel is installed without llvmlite, with a C compiler on the path; the source package with
+llvmlite, where no compiler is on the path. Needs the network, for the dependencies.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
 import venv
+import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -55,12 +58,32 @@ def main() -> None:
 def try_wheel(directory: Path) -> None:
     """Try the wheel, which is made from the source package."""
     wheel = next(build(directory).glob("*.whl"))
+    check_wheel(wheel)
     try_package(directory, str(wheel), has_llvm=False)
 
 
 def try_source(directory: Path) -> None:
     source = next(build(directory, "--sdist").glob("*.tar.gz"))
     try_package(directory, f"rlx[llvm] @ {source.as_uri()}", has_llvm=True)
+
+
+def check_wheel(path: Path) -> None:
+    """Compare files and metadata of the wheel with the tree: one version, types, license, data."""
+    with zipfile.ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        fields = message_from_bytes(wheel.read(metadata))
+    (version,) = re.findall(r'^__version__ = "(.+)"$', (ROOT / "rlx/__init__.py").read_text(), re.M)
+    tree = {p.relative_to(ROOT).as_posix() for p in (ROOT / "rlx").rglob("*") if p.is_file()}
+    absent = {name for name in tree if "__pycache__" not in name} - names
+    assert not absent, f"not in the wheel: {sorted(absent)}"
+    assert "rlx/py.typed" in names
+    assert {name.split("/")[0] for name in names} == {"rlx", f"rlx-{version}.dist-info"}
+    assert fields["Version"] == version
+    assert fields["License-Expression"] == "MIT"
+    assert fields.get_all("License-File") == ["LICENSE"]
+    assert "all" in fields.get_all("Provides-Extra", [])
+    assert "Typing :: Typed" in fields.get_all("Classifier", [])
 
 
 KINDS = {"wheel": try_wheel, "source": try_source}

@@ -1,4 +1,4 @@
-"""What this machine offers to rlx: found, missing, and how to get it."""
+"""What rlx found on this machine, in ten lines: found, missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
+import rlx
+from rlx.cores import cpu_quotas, usable_processors
 from rlx.dataclass import dataclass
 from rlx.errors import RlxError
 from rlx.ir.inspect import bytes_text
@@ -20,13 +22,12 @@ from rlx.runtime.llvm_backend import llvm_version
 from rlx.runtime.probe import prove
 from rlx.runtime.toolchain import find_toolchain
 from rlx.target import Target, detect_target
-from rlx.tracing import eager
 
 _VARIABLES = (
     "RLX_CC", "CC", "RLX_BLAS", "RLX_CACHE_DIR", "RLX_NUM_THREADS", "RLX_DUMP",
     "RLX_PROGRESS", "OPENBLAS_CORETYPE",
 )  # fmt: skip
-_OPTIONAL = {"safetensors": "weights in .safetensors files", "onnx": "ONNX models"}
+_OPTIONAL = ("onnx", "safetensors", "tokenizers", "ziglang", "jax", "torch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,9 @@ def examine() -> Checkup:
     target = detect_target()
     compiler, llvm, blas = _compiler(target), _llvm(), _blas(target)
     findings = (
-        _python(), *_cpu(target), compiler, llvm, blas,
+        _python(), *_cpu(target), _threads(target), compiler, llvm, blas,
         *([_products()] if blas.found and (compiler.found or llvm.found) else []),
-        _cache(), _eager_calls(),
-        *_packages(), *_environment(),
+        _cache(), _packages(), *_environment(),
     )  # fmt: skip
     return Checkup(findings, is_able=(compiler.found or llvm.found) and blas.found)
 
@@ -74,9 +74,9 @@ def _lines(finding: Finding) -> list[str]:
 
 
 def _python() -> Finding:
-    return Finding(
-        "python", True, f"{platform.python_version()} at {sys.executable}, rlx {_version('rlx')}"
-    )
+    build = "free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with the GIL"
+    python = f"{platform.python_version()} ({build}), NumPy {_version('numpy')}"
+    return Finding("python", True, f"{python}, rlx {rlx.__version__}, {platform.platform()}")
 
 
 def _cpu(target: Target) -> list[Finding]:
@@ -84,11 +84,19 @@ def _cpu(target: Target) -> list[Finding]:
         n for n in ("sse4.2", "avx2", "fma", "avx512f", "avx512bf16", "asimd") if target.has(n)
     ]
     caches = ", ".join(bytes_text(size) for size in (target.l1, target.l2, target.l3))
+    cpu = f"{target.cpu}, {target.architecture}; L1, L2, L3: {caches}"
     return [
-        Finding("cpu", True, f"{target.cpu}, {target.architecture}, {target.cores} cores"),
+        Finding("cpu", True, cpu),
         Finding("vectors", True, f"{target.vector_bytes * 8} bits: {' '.join(vectors) or 'none'}"),
-        Finding("caches", True, f"L1, L2, L3: {caches}"),
     ]
+
+
+def _threads(target: Target) -> Finding:
+    quota = min(cpu_quotas(), default=None)
+    limit = "no quota" if quota is None else f"a quota of {quota:g} processors"
+    affinity = len(usable_processors()) or target.cores
+    text = f"{target.cores} by default: {os.cpu_count()} processors, {affinity} usable, {limit}"
+    return Finding("threads", True, text)
 
 
 def _compiler(target: Target) -> Finding:
@@ -150,22 +158,11 @@ def _cache() -> Finding:
         return Finding(
             "cache", False, f"{directory} cannot be written", "name another in RLX_CACHE_DIR"
         )
+    rights = f"mode {directory.stat().st_mode & 0o777:o}" if directory.exists() else "not made yet"
     files = [path for path in directory.glob("??/*") if path.is_file()]
     size = bytes_text(sum(path.stat().st_size for path in files))
     programs = sum(path.suffix == ".rlxi" for path in files)
-    text = f"{directory}: {programs} compiled programs, {len(files)} files, {size}"
-    return Finding("cache", True, text)
-
-
-def _eager_calls() -> Finding:
-    kept, most = eager.KINDS_KEPT, bytes_text(eager.MOST_BYTES)
-    pays = eager.COMPILING // 1_000_000
-    return Finding(
-        "eager calls",
-        True,
-        f"compiled after {pays} ms of interpreting; at most {kept} kinds, {most}; "
-        f"{eager.eager_cache_info().kept} compiled in this process",
-    )
+    return Finding("cache", True, f"{directory} ({rights}): {programs} programs, {size}")
 
 
 def _is_writable(directory: Path) -> bool:
@@ -174,13 +171,13 @@ def _is_writable(directory: Path) -> bool:
     return nearest.is_dir() and os.access(nearest, os.W_OK)
 
 
-def _packages() -> list[Finding]:
-    return [
-        Finding(name, True, f"{_version(name)}: {use}")
-        if importlib.util.find_spec(name)
-        else Finding(name, False, f"optional: {use}", f"pip install {name}")
-        for name, use in _OPTIONAL.items()
-    ]
+def _packages() -> Finding:
+    there = [name for name in _OPTIONAL if importlib.util.find_spec(name)]
+    absent = [name for name in _OPTIONAL if name not in there]
+    versions = ", ".join(f"{name} {_version(name)}" for name in there) or "none"
+    return Finding(
+        "packages", True, f"{versions}; not installed: {', '.join(absent)}" if absent else versions
+    )
 
 
 def _environment() -> list[Finding]:
@@ -193,4 +190,4 @@ def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "(not installed as a package)"
+        return "(no version)"

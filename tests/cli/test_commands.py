@@ -230,8 +230,11 @@ def test_rebuild_says_what_is_wrong_with_edited_c(capsys: Capture) -> None:
 def test_doctor_finds_what_the_tests_run_on(capsys: Capture) -> None:
     assert main(["doctor"]) == 0
     printed = capsys.readouterr().out
-    for subject in ("python", "cpu", "C compiler", "LLVM", "BLAS", "cache"):
-        assert subject in printed
+    subjects = [line[9:21].strip() for line in printed.splitlines() if line.startswith("ok ")]
+    assert subjects[:6] == ["python", "cpu", "vectors", "threads", "C compiler", "LLVM"]
+    assert subjects[6:10] == ["BLAS", "products", "cache", "packages"]
+    assert "processors" in printed
+    assert "(mode 700)" in printed or "(not made yet)" in printed
 
 
 def test_doctor_measures_what_multiplies_faster(capsys: Capture) -> None:

@@ -45,3 +45,14 @@ def test_the_python_of_a_page_runs(
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *sorted((ROOT / "bench" / "results").glob("*.md"))], ids=lambda page: page.name
+)
+def test_lines_of_a_page_are_wrapped_and_cells_are_short(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    lines = prose.splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+    cells = [cell for line in lines if line.startswith("|") for cell in line.split("|")]
+    assert [cell for cell in cells if len(cell.strip()) > 170] == []

@@ -9,7 +9,8 @@ import pytest
 
 from rlx.cli.main import main
 
-PAGE = (Path(__file__).parents[2] / "docs" / "stages.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "stages.md").read_text(encoding="utf-8")
 STAGES = ("graph", "plan", "schedule", "kernels", "c")
 SHAPES = ("x=f32[32,3]", "w=f32[3,16]", "b=f32[16]")
 
@@ -33,3 +34,13 @@ def test_the_excerpt_of_a_stage_is_what_inspect_prints(
     assert main(["inspect", source, *shapes, "--target", "x86-64-v3", "--stage", stage]) == 0
     excerpt = excerpts()[STAGES.index(stage)]
     assert without_comments(excerpt) in without_comments(capsys.readouterr().out)
+
+
+def test_the_picture_of_the_architecture_quotes_these_stages() -> None:
+    (picture,) = re.findall(
+        r"^```text\n(.*?)^```", (DOCS / "architecture.md").read_text(), re.S | re.M
+    )
+    names = "Graph|MemoryPlan|Schedule|Module of kernels|C11 or LLVM IR"
+    quoted = re.findall(rf"^ (?:{names}) +(\S.*)$", picture, re.MULTILINE)
+    assert len(quoted) == 6
+    assert [line for line in quoted if line not in PAGE] == ["fused: matmul, add, tanh"]

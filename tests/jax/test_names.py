@@ -1,8 +1,9 @@
-"""What JAX has and `rlx.jax` has not is what `docs/reference/jax_differences.md` tells, by name."""
+"""What JAX has and `rlx.jax` has not is listed in `docs/reference/jax_differences.md`."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import types
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "reference" / "jax_dif
 NOT_OF_JAX = {"TYPE_CHECKING", "annotations"}
 
 
-def table_of_missing() -> dict[str, set[str]]:
-    """Return the names of each module that stand in the document's list of what is not there."""
+def listed_as_missing() -> dict[str, set[str]]:
+    """Return the names of each module in the document's list of what is not there."""
     text = DOCUMENT.read_text().partition("## Every name that is not there")[2]
-    rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
-    return {row[1].strip(" `"): set(row[2].replace("`", "").split()) for row in rows}
+    entries = (re.findall(r"`(\w[\w.]*)`", entry) for entry in text.split("\n- ")[1:])
+    return {module: set(names) for module, *names in entries}
 
 
 def missing(module: str) -> set[str]:
@@ -50,7 +51,7 @@ def test_the_names_that_are_not_there_are_those_that_the_document_lists() -> Non
     if jax.__version_info__ < (0, 10):
         pytest.skip("the list is that of JAX 0.10")
     found = {f"jax{module}": names for module in MODULES if (names := missing(module))}
-    listed = table_of_missing()
+    listed = listed_as_missing()
     assert {module: sorted(names) for module, names in found.items()} == {
         module: sorted(names) for module, names in listed.items()
     }

@@ -30,7 +30,7 @@ def test_forks_beside_calls_and_compilations_end_well() -> None:
     assert trials.forks(SECONDS, 3) > 0
 
 
-@pytest.mark.guarantee("Compiling", "Compilations leave no memory behind.")
+@pytest.mark.guarantee("Compiling", "Memory of compiled programs is freed.")
 @pytest.mark.slow
 def test_compilations_leave_no_memory_behind() -> None:
     assert trials.compilations(SECONDS, 4) >= 2 * trials.WARM
