@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import rlx
+import rlx.numpy as rnp
 from bench.workloads.small import tiny_mlp
 from rlx.runtime.gateway import find_gateway
 from rlx.runtime.native import function_at, pointer_to
@@ -27,7 +28,7 @@ _CALLS = 20_000
 
 def microseconds(call: Callable[[], Any]) -> float:
     """Return the best mean of several runs."""
-    for _ in range(4):  # the short way in is there after a few calls
+    for _ in range(32):  # the short way in is there after a few calls
         call()
     return min(timeit.repeat(call, number=_CALLS, repeat=7)) / _CALLS * 1e6
 
@@ -59,6 +60,7 @@ def overheads() -> dict[str, float]:
         "the executable itself": microseconds(lambda: run(x, y)),
         "... its `run` through cffi": microseconds(lambda: native(arena)),
         **tiny_mlp_split(),
+        **outside_jit(),
         **_jax_overhead(x, y),
     }
 
@@ -76,6 +78,18 @@ def tiny_mlp_split() -> dict[str, float]:
     return {
         "tiny MLP": microseconds(lambda: program(x)),
         "... its `run` through cffi": microseconds(lambda: native(arena)),
+    }
+
+
+def outside_jit() -> dict[str, float]:
+    """Return what calls of a hundred numbers cost that are not compiled, and NumPy's."""
+    x = np.ones(100, np.float32)
+    return {
+        "rlx.numpy.add(x, x), not compiled": microseconds(lambda: rnp.add(x, x)),
+        "rlx.numpy.sum(x)": microseconds(lambda: rnp.sum(x)),
+        "rlx.numpy.sum(a=x)": microseconds(lambda: rnp.sum(a=x)),
+        "numpy.add(x, x)": microseconds(lambda: np.add(x, x)),
+        "numpy.sum(x)": microseconds(lambda: np.sum(x)),
     }
 
 
@@ -100,6 +114,7 @@ def import_seconds(module: str) -> float:
 
 if __name__ == "__main__":
     find_gateway(wait=True)
+    find_gateway("eager_gateway", wait=True)
     for what, cost in overheads().items():
         print(f"{what:<34}{cost:8.2f} us")
     for module in ("rlx", "rlx.numpy", "numpy"):

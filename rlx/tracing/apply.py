@@ -24,6 +24,7 @@ from rlx.ir.reference import evaluate
 from rlx.ir.reference.replay import Replay
 from rlx.ir.shape import Dim, needs_a_trace
 from rlx.runtime.arrays import Array, Plain, frozen, plain, unshared
+from rlx.runtime.eager_gateway import HANDLED, FastCalls, forget_fast_calls
 from rlx.tracing import eager, tracer
 from rlx.tracing.only import without_out
 from rlx.tracing.promotion import ElementType, promote_types, to_inexact
@@ -38,7 +39,7 @@ from rlx.tracing.trace import (
     innermost,
     opened,
 )
-from rlx.tracing.widths import PROCESS, are_narrow, canonical
+from rlx.tracing.widths import PROCESS, are_narrow, canonical, when_widths_change
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,13 +48,15 @@ R = TypeVar("R")
 def function(body: Callable[P, R]) -> Callable[P, R]:
     """Make `body`, written for traced arrays, run at once where no trace is open."""
     body = without_out(body)
+    fast = FastCalls()
 
     @functools.wraps(body)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             if _state.open:
                 return body(*args, **kwargs)
-            return _run_again(body, args, kwargs)
+            made = fast.call(args, kwargs)
+            return _run_again(body, args, kwargs, fast) if made is None else made
         except RlxError as error:
             if error.source is not None or _is_inside(sys._getframe().f_code):
                 raise  # the function that the user called gives it its name and line
@@ -98,6 +101,8 @@ class _Known:
         return unshared(self.replay(given), arrays)
 
 
+when_widths_change(forget_fast_calls)
+
 _known: dict[Any, _Known] = {}
 _asking: set[Any] = set()
 """Kinds of calls that ask for the numbers that arrays without axes hold."""
@@ -106,8 +111,11 @@ _MOST_CONSTANT_BYTES = 1 << 14
 _STATIC = frozenset({int, bool, str, type(None), type, np.dtype, type(np.dtype("f4"))})
 
 
-def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Run as `_run` does, without tracing where a call of the same kind was traced before."""
+def _run_again(body: Callable[..., Any], args: Any, kwargs: Any, fast: FastCalls) -> Any:
+    """Run as `_run` does, without tracing where a call of the same kind was traced before.
+
+    From then on such calls are `fast`, where they are small.
+    """
     arrays: list[Plain] = []
     key = _key_of(body, args, kwargs, arrays)
     asks = key in _asking
@@ -119,9 +127,11 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     try:
         given = [concrete(x) for x in arrays] if PROCESS.is_narrow and are_narrow() else arrays
         outputs = known.outputs(key, given)
-    except (RlxError, ValueError, TypeError):  # traced anew, it is told at the right line
+    except HANDLED:  # traced anew, it is told at the right line
         return _run_asking(body, args, kwargs, None)
     if known.single:
+        if not known.work and not asks and not PROCESS.is_narrow:
+            fast.add(args, kwargs, known.replay, weak=known.weak[0])
         return frozen(outputs[0], known.weak[0])
     rest = (frozen(x, weak) for x, weak in zip(outputs, known.weak, strict=True))
     pairs = zip(known.results, known.traced, strict=True)

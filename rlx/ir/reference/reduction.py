@@ -12,32 +12,37 @@ from rlx.ir import ops
 from rlx.ir.reference.registry import Array, reference
 from rlx.ir.reference.weights import weight
 
+_sum: Any = np.add.reduce  # what np.sum calls, without its dispatch
+_prod: Any = np.multiply.reduce
+_max: Any = np.maximum.reduce
+_min: Any = np.minimum.reduce
+
 
 @reference(ops.reduce_sum)
 def reduce_sum(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.sum(x, axis=_axes(x, axes), keepdims=keepdims, dtype=x.dtype)
+    return _sum(x, axis=_axes(x, axes), keepdims=keepdims, dtype=x.dtype)
 
 
 @reference(ops.reduce_mean)
 def reduce_mean(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     folded = _axes(x, axes)
     count = math.prod(x.shape[axis] for axis in folded)
-    return np.sum(x, axis=folded, keepdims=keepdims, dtype=x.dtype) / x.dtype.type(count)
+    return _sum(x, axis=folded, keepdims=keepdims, dtype=x.dtype) / x.dtype.type(count)
 
 
 @reference(ops.reduce_prod)
 def reduce_prod(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.prod(x, axis=_axes(x, axes), keepdims=keepdims, dtype=x.dtype)
+    return _prod(x, axis=_axes(x, axes), keepdims=keepdims, dtype=x.dtype)
 
 
 @reference(ops.reduce_max)
 def reduce_max(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.max(x, axis=_axes(x, axes), keepdims=keepdims, initial=bounds(x.dtype)[0])
+    return _max(x, axis=_axes(x, axes), keepdims=keepdims, initial=bounds(x.dtype)[0])
 
 
 @reference(ops.reduce_min)
 def reduce_min(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.min(x, axis=_axes(x, axes), keepdims=keepdims, initial=bounds(x.dtype)[1])
+    return _min(x, axis=_axes(x, axes), keepdims=keepdims, initial=bounds(x.dtype)[1])
 
 
 @reference(ops.argmax)

@@ -106,7 +106,7 @@ def viewed(array: Array, type: TensorType) -> Array:
     """Return the elements of `array` as others of the same bytes, row by row."""
     if as_dtype(array.dtype) is not type.dtype:
         array = np.ascontiguousarray(array).view(type.dtype.numpy)
-    return np.reshape(array, static_shape(type.shape))
+    return array.reshape(static_shape(type.shape))
 
 
 def static_shape(shape: Shape) -> tuple[int, ...]:

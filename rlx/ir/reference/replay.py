@@ -15,7 +15,7 @@ from rlx.ir.reference.registry import Array, apply_op, reference, viewed
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """One node: what computes it, and the places of its operands and first result."""
 
     compute: Callable[..., Any]
@@ -34,8 +34,8 @@ class Replay:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         places: dict[Value, int] = {}
-        self._values: list[Any] = []
-        self._steps: list[_Step] = []
+        self.values: list[Any] = []
+        self.steps: list[Step] = []
         for value in graph.inputs:
             self._place(value, None, places)
         for node in graph.nodes:
@@ -43,35 +43,35 @@ class Replay:
                 self._place(node.result, node.attribute("value").array, places)
             elif not node.op.has(Trait.LEAF):
                 operands = tuple(places[operand] for operand in node.operands)
-                first, count = len(self._values), len(node.results)
-                self._steps.append(_Step(_computation(node), operands, first, count))
+                first, count = len(self.values), len(node.results)
+                self.steps.append(Step(_computation(node), operands, first, count))
                 for result in node.results:
                     self._place(result, None, places)
-        self._outputs = [places[output] for output in graph.outputs]
+        self.outputs = [places[output] for output in graph.outputs]
         constants = {places[n.result] for n in graph.nodes if n.op.name == "constant"}
-        self._shared = constants.intersection(self._outputs)
-        self.constant_bytes = sum(self._values[place].nbytes for place in constants)
+        self.shared = constants.intersection(self.outputs)
+        self.constant_bytes = sum(self.values[place].nbytes for place in constants)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the outputs for inputs in declaration order."""
-        values = self._values.copy()
+        values = self.values.copy()
         values[: len(arrays)] = arrays
         with np.errstate(all="ignore"):
-            for step in self._steps:
+            for step in self.steps:
                 made = step.compute(*[values[place] for place in step.operands])
                 if step.count == 1:
                     made = made[0] if made.__class__ is tuple else made
                     values[step.result] = np.asarray(made)
                 else:
                     values[step.result : step.result + step.count] = map(np.asarray, made)
-        for place in self._shared:  # what is kept for the next time must not change
+        for place in self.shared:  # what is kept for the next time must not change
             values[place] = values[place].copy()
             values[place].setflags(write=False)
-        return [values[place] for place in self._outputs]
+        return [values[place] for place in self.outputs]
 
     def _place(self, value: Value, array: Array | None, places: dict[Value, int]) -> None:
-        places[value] = len(self._values)
-        self._values.append(array)
+        places[value] = len(self.values)
+        self.values.append(array)
 
 
 def _computation(node: Node) -> Callable[..., Any]:
