@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Self
 
 from rlx.dataclass import dataclass
@@ -200,23 +198,32 @@ _HOW_TO_REPORT = (
 )
 
 
-@contextmanager
-def blamed(context: str, source: Source | None) -> Iterator[None]:
+class blamed:  # noqa: N801  # a context manager, entered for every node that a rule looks at
     """Place faults of rlx itself that surface in the block: `context` says what it does.
 
     What is no error of ours, nor of the environment, becomes an InternalError.
     """
-    try:
-        yield
-    except InternalError as error:
-        if error.source is not None or source is None:
-            raise
-        raise error.located(context, source) from error
-    except (RlxError, OSError, MemoryError):
-        raise
-    except Exception as error:  # any is a fault of rlx: raised again, with its cause
-        message = f"{context}: {type(error).__name__}: {error}"
-        raise InternalError(message, source=source) from error
+
+    __slots__ = ("_context", "_source")
+
+    def __init__(self, context: str, source: Source | None) -> None:
+        self._context = context
+        self._source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, InternalError):
+            if error.source is None and self._source is not None:
+                raise error.located(self._context, self._source) from error
+        elif isinstance(error, Exception) and not isinstance(error, _NOT_OURS):
+            message = f"{self._context}: {type(error).__name__}: {error}"
+            raise InternalError(message, source=self._source) from error
+
+
+_NOT_OURS = (RlxError, OSError, MemoryError)
+"""Errors that are no faults of rlx; any other is."""
 
 
 __dir__ = _names_of(__name__)

@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
 from pathlib import Path
 from types import FrameType
@@ -393,15 +393,11 @@ class Graph(builders.Builders[Value]):
         finally:
             self._scope = previous
 
-    @contextmanager
-    def attributed(self, source: Source | None, scope: str | None = None) -> Iterator[None]:
+    def attributed(
+        self, source: Source | None, scope: str | None = None
+    ) -> AbstractContextManager[None]:
         """Give the nodes appended meanwhile this `source` and `scope` (those of a primal)."""
-        previous = self._source, self._scope
-        self._source, self._scope = source or self._source, scope or self._scope
-        try:
-            yield
-        finally:
-            self._source, self._scope = previous
+        return _Attribution(self, source, scope)
 
     def inline(self, body: Graph, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Append copies of `body`'s nodes, its inputs bound to `operands` in order."""
@@ -545,13 +541,17 @@ class Graph(builders.Builders[Value]):
 
     def once(self, find: Callable[[Graph], Found]) -> Found:
         """Return `find(self)`, kept until the graph changes: many nodes may hold one body."""
-        roles = (*self.donations.items(), *self.communicators.items())
-        state = len(self.nodes), self.name, self.outputs, roles
+        state = self.state()
         kept = self._found.get(find)
         if kept is None or kept[0] != state:
             kept = self._found[find] = state, find(self)
         found: Found = kept[1]
         return found
+
+    def state(self) -> Hashable:
+        """Return what changes when the graph grows, or its outputs or roles change."""
+        roles = (*self.donations.items(), *self.communicators.items())
+        return len(self.nodes), self.name, self.outputs, roles
 
     def structure(self) -> tuple[Any, ...]:
         """Return a hashable key: equal exactly for graphs that print the same."""
@@ -599,6 +599,24 @@ def _types_of_copy(
         if old.type is not new.type and old.type != new.type:
             return None
     return tuple(result.type for result in node.results)
+
+
+class _Attribution:
+    """What `attributed` returns: a class, as it is entered for every node that a rule looks at."""
+
+    __slots__ = ("_given", "_graph", "_previous")
+
+    def __init__(self, graph: Graph, source: Source | None, scope: str | None) -> None:
+        self._graph = graph
+        self._given = source, scope
+
+    def __enter__(self) -> None:
+        graph, (source, scope) = self._graph, self._given
+        self._previous = graph._source, graph._scope
+        graph._source, graph._scope = source or graph._source, scope or graph._scope
+
+    def __exit__(self, *_: object) -> None:
+        self._graph._source, self._graph._scope = self._previous
 
 
 class _Packaged(dict[str, bool]):

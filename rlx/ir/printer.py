@@ -76,7 +76,7 @@ def elided_literal(_: Literal) -> str:
 
 def symbols_in(graph: Graph) -> list[Symbol]:
     """Return the symbols of all types and attributes, those of sub-graphs included, sorted."""
-    return sorted(set(_symbols(graph, set())))
+    return sorted(graph.once(_symbols))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,22 +211,22 @@ _PLAIN = frozenset({bool, int, float, complex, str, DType, type(None)})
 """Types of most attributes: no symbol is in them."""
 
 
-def _symbols(graph: Graph, seen: set[int]) -> Iterator[Symbol]:
-    seen.add(id(graph))
+def _symbols(graph: Graph) -> frozenset[Symbol]:
+    shapes = {result.type.shape for node in graph.nodes for result in node.results}
+    found = {symbol for shape in shapes for symbol in symbols_of(shape)}
     for node in graph.nodes:
-        for result in node.results:
-            yield from symbols_of(result.type.shape)
         for value in node.attrs.as_dict().values():
             if type(value) in _PLAIN:
                 continue
             for part in parts(value):
                 if type(part) not in _PLAIN:
-                    yield from _symbols_of_value(part, seen)
+                    found.update(_symbols_of_value(part))
+    return frozenset(found)
 
 
-def _symbols_of_value(value: Any, seen: set[int]) -> Iterator[Symbol]:
+def _symbols_of_value(value: Any) -> Iterator[Symbol]:
     if isinstance(value, Graph):
-        yield from () if id(value) in seen else _symbols(value, seen)
+        yield from value.once(_symbols)
     elif isinstance(value, Dim):
         yield from value.symbols
     elif isinstance(value, TensorType):
@@ -234,7 +234,7 @@ def _symbols_of_value(value: Any, seen: set[int]) -> Iterator[Symbol]:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             for part in parts(getattr(value, field.name)):
-                yield from _symbols_of_value(part, seen)
+                yield from _symbols_of_value(part)
 
 
 def _short(graph: Graph) -> str:

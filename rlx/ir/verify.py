@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import field
 
 from rlx.dataclass import dataclass
 from rlx.errors import GraphError, RlxError
@@ -27,8 +27,20 @@ from rlx.ir.types import TensorType
 _CONTEXT = 2
 """Nodes shown before and after a faulty one."""
 
-Checked: TypeAlias = dict[int, Node]
-"""Nodes whose types were found right, by the identity of their attributes."""
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found right, by identity."""
+
+    nodes: dict[int, Node] = field(default_factory=dict)
+    """Nodes whose types are right, by their attributes."""
+    bodies: dict[int, tuple[Graph, Hashable]] = field(default_factory=dict)
+    """Bodies in which all is right, and the state in which they were."""
+
+    def holds(self, body: Graph) -> bool:
+        """True if `body` was found right, and has not changed."""
+        known = self.bodies.get(id(body))
+        return known is not None and known[0] is body and known[1] == body.state()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,7 @@ def verify(graph: Graph, *, after: str | None = None, checked: Checked | None = 
 
 def errors_of(graph: Graph, checked: Checked | None = None) -> list[Fault]:
     """Return every fault of `graph` and of its sub-graphs, in order."""
-    found = {} if checked is None else checked
+    found = checked or Checked()
     return [*_symbol_faults(graph), *_graph_faults(graph, found, set())]
 
 
@@ -81,12 +93,22 @@ def _graph_faults(graph: Graph, checked: Checked, seen: set[int]) -> Iterator[Fa
             for value in node.attrs.as_dict().values():
                 for body in parts(value):
                     if isinstance(body, Graph) and id(body) not in seen:
-                        yield from _graph_faults(body, checked, seen)
+                        yield from _body_faults(body, checked, seen)
     yield from _output_faults(graph, leaves)
     for given, axis in graph.communicators.items():
         if given not in leaves or leaves[given].result.type != TensorType(DType.I64, ()):
             message = f"{given!r}, the communicator of axis {axis.name!r}, is no i64 scalar"
             yield Fault(graph, None, message)
+
+
+def _body_faults(body: Graph, checked: Checked, seen: set[int]) -> Iterator[Fault]:
+    if checked.holds(body):
+        seen.add(id(body))
+        return
+    faults = list(_graph_faults(body, checked, seen))
+    if not faults:
+        checked.bodies[id(body)] = body, body.state()
+    yield from faults
 
 
 def _node_faults(graph: Graph, node: Node, position: int, checked: Checked) -> Iterator[str]:
@@ -101,11 +123,11 @@ def _node_faults(graph: Graph, node: Node, position: int, checked: Checked) -> I
     ]
     yield from operand_faults
     yield from _result_faults(graph, node)
-    if operand_faults or _is_copy(node, checked.get(id(node.attrs))):
+    if operand_faults or _is_copy(node, checked.nodes.get(id(node.attrs))):
         return
     faults = list(_type_faults(node))
     if not faults:
-        checked[id(node.attrs)] = node
+        checked.nodes[id(node.attrs)] = node
     yield from faults
 
 

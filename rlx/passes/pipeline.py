@@ -110,7 +110,7 @@ class Pipeline:
     ) -> tuple[Rewritten, PipelineReport]:
         """Return graph and value map, and what each pass did; `dump` overrides `RLX_DUMP`."""
         directory = dump or dump_directory()
-        checked: Checked = {}
+        checked = Checked()
         verify(graph, checked=checked)
         _dump(directory, 0, "input", graph, changed=True)
         done = unchanged(graph)

@@ -22,6 +22,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from rlx.dataclass import dataclass
@@ -91,15 +92,20 @@ class LocalRewrite:
 
 
 def rewrite(
-    *definitions: OpDef, when: Callable[[Node], bool] | None = None
+    *definitions: OpDef,
+    having: Trait | None = None,
+    when: Callable[[Node], bool] | None = None,
 ) -> Callable[[Rule], LocalRewrite]:
     """Mark a rule for nodes of `definitions` (every node if none are given) that fulfil `when`.
+
+    With `having` it is for the ops of that trait.
 
     The rule sees a node whose operands are already in normal form. It returns a replacement
     for each result, of equal type but for its layout, built on the node's own graph, or None
     for "no change".
     """
-    return lambda rule: LocalRewrite(definitions, rule, when)
+    looked_at = definitions if having is None else partial(OpDef.has, trait=having)
+    return lambda rule: LocalRewrite(looked_at, rule, when)
 
 
 class _Itself(Mapping[Value, Value]):
@@ -158,6 +164,26 @@ def map_bodies(attrs: Attrs, change: Callable[[Graph], Graph]) -> Attrs:
     )
 
 
+def holders(graph: Graph) -> tuple[Node, ...]:
+    """Return the nodes whose bodies passes change: not those that are one kernel."""
+    return graph.once(_holders)
+
+
+def _holders(graph: Graph) -> tuple[Node, ...]:
+    nodes = (node for node in graph.nodes if may_hold_bodies(type(node.attrs)))
+    return tuple(node for node in nodes if not node.is_one_kernel)
+
+
+def ops_within(graph: Graph) -> frozenset[OpDef]:
+    """Return the ops of a graph and of the bodies of its `holders`: the rules that may apply."""
+    return graph.once(_ops_within)
+
+
+def _ops_within(graph: Graph) -> frozenset[OpDef]:
+    own = frozenset(node.op for node in graph.nodes)
+    return own.union(*(ops_within(b) for node in holders(graph) for b in bodies_of(node.attrs)))
+
+
 def with_lowering(
     node: Node, lowering: Lowering, operands: Sequence[Value] | None = None
 ) -> tuple[Value, ...]:
@@ -187,12 +213,22 @@ def _may_hold_effects(definition: OpDef) -> bool:
     return definition.holds_bodies and not definition.has(Trait.FUSED)
 
 
+@functools.cache
+def _may_be_root(definition: OpDef) -> bool:
+    roots = definition.has(Trait.LEAF) or definition.has(Trait.EFFECT)
+    return roots or _may_hold_effects(definition)
+
+
 def live_nodes(graph: Graph, replaced: Collection[Node] = ()) -> set[Node]:
     """Return the leaves, what has effects, and everything that they and the outputs depend on.
 
     Effects of nodes in `replaced` are those of other nodes now.
     """
-    live = {n for n in graph.nodes if is_leaf(n) or (has_effect(n) and n not in replaced)}
+    live = {
+        n
+        for n in graph.nodes
+        if _may_be_root(n.op) and (is_leaf(n) or (has_effect(n) and n not in replaced))
+    }
     live.update(output.node for output in graph.outputs)
     for node in reversed(graph.nodes):
         if node in live:
@@ -239,19 +275,17 @@ def rebuild(
     Bodies of `fused` nodes stay as they are: they belong to code generation. If nothing
     changes, the result is `graph` itself.
     """
-    attrs = [
-        node.attrs if node.is_one_kernel else map_bodies(node.attrs, change_body) for node in nodes
-    ]
-    same_bodies = all(new is node.attrs for new, node in zip(attrs, nodes, strict=True))
-    if same_bodies and list(nodes) == graph.nodes:
+    kept = set(nodes)
+    attrs = {n: map_bodies(n.attrs, change_body) for n in holders(graph) if n in kept}
+    if all(new is node.attrs for node, new in attrs.items()) and list(nodes) == graph.nodes:
         return unchanged(graph)
     stand_ins = same_as or {}
     target = Graph(graph.name)
     value_map: dict[Value, Value] = {}
-    for node, new_attrs in zip(nodes, attrs, strict=True):
+    for node in nodes:
         operands = (value_map[stand_ins.get(operand, operand)] for operand in node.operands)
         value_map.update(zip(node.operands, operands, strict=True))
-        copy_node(target, node, value_map, attrs=new_attrs)
+        copy_node(target, node, value_map, attrs=attrs.get(node))
     value_map.update((old, value_map[new]) for old, new in stand_ins.items() if new in value_map)
     finish(target, graph, value_map)
     return Rewritten(target, value_map)
@@ -294,6 +328,8 @@ class _Rewriter:
         self.by_op: dict[OpDef, list[LocalRewrite]] = {}
 
     def run(self) -> Rewritten:
+        if not any(map(self._rules, ops_within(self.source))):
+            return unchanged(self.source)
         if not self._any_applies() and not self._any_body_changes():
             return unchanged(self.source)
         value_map: dict[Value, Value] = {}
@@ -307,19 +343,22 @@ class _Rewriter:
 
     def _any_applies(self) -> bool:
         """True if a rule may apply to some node of the graph itself."""
+        looked_at = {op for op in ops_within(self.source) if self._rules(op)}
         return any(
             local.when is None or local.when(node)
             for node in self.source.nodes
+            if node.op in looked_at
             for local in self._rules(node.op)
         )
 
     def _any_body_changes(self) -> bool:
         """True if a rule applies within a body; without, the graph needs no copy."""
-        nodes = (node for node in self.source.nodes if not node.is_one_kernel)
+        nodes = holders(self.source)
         return any(map_bodies(node.attrs, self._body) is not node.attrs for node in nodes)
 
     def _copy(self, node: Node, value_map: dict[Value, Value]) -> tuple[Value, ...]:
-        attrs = node.attrs if node.is_one_kernel else map_bodies(node.attrs, self._body)
+        held = may_hold_bodies(type(node.attrs)) and not node.is_one_kernel
+        attrs = map_bodies(node.attrs, self._body) if held else node.attrs
         return copy_node(self.target, node, value_map, attrs=attrs)
 
     def _body(self, body: Graph) -> Graph:
@@ -332,18 +371,21 @@ class _Rewriter:
 
     def _normalize(self, node: Node, origin: Node) -> tuple[Value, ...]:
         """Return the final values of `node`, a node of `target` with final operands."""
-        if not node.results:
-            return ()
-        for local in self._rules(node.op):
-            if local.when is not None and not local.when(node):
-                continue
-            start = len(self.target.nodes)
-            context = f"rewriting {node.title}"
-            with blamed(context, origin.source), self.target.attributed(origin.source):
-                replacement = local.rule(node)
-            if replacement is not None:
-                return self._replace(node, replacement, self.target.nodes[start:], origin)
-        return node.results
+        rules = self._rules(node.op)
+        if not rules or not node.results:
+            return node.results
+        start, replacement = len(self.target.nodes), None
+        context = f"rewriting {node.title}"
+        with blamed(context, origin.source), self.target.attributed(origin.source):
+            for local in rules:
+                if local.when is None or local.when(node):
+                    start = len(self.target.nodes)
+                    replacement = local.rule(node)
+                    if replacement is not None:
+                        break
+        if replacement is None:
+            return node.results
+        return self._replace(node, replacement, self.target.nodes[start:], origin)
 
     def _replace(
         self, node: Node, replacement: Value | Sequence[Value], built: list[Node], origin: Node

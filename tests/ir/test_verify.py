@@ -173,7 +173,7 @@ def test_all_faults_are_shown_in_place_with_the_last_pass() -> None:
 
 def test_copies_of_what_was_right_are_not_inferred_again(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, copy = Graph("g"), Graph("g")
-    checked: Checked = {}
+    checked = Checked()
     graph.set_outputs([graph.tanh(graph.input("x", (2, 3)))])
     value_map: dict[Value, Value] = {}
     for node in graph.nodes:

@@ -43,7 +43,8 @@ def evaluate_body(
 
 def fold(node: Node, arrays: Sequence[Array]) -> tuple[Array, ...]:
     """Return the results of one node with static attributes for the operands `arrays`."""
-    return _apply(node, arrays, {})
+    with _memory_for(node):
+        return _apply(node, arrays, {})
 
 
 def _evaluate(graph: Graph, values: dict[Value, Array], binding: Mapping[str, int]) -> list[Array]:

@@ -271,13 +271,7 @@ class Claims:
 
     def _values(self, a: Group, b: Group) -> int:
         """Return at least the number of operands and results of the union."""
-        members = {*a.members, *b.members}
-        read = [operand for node in members for operand in node.operands]
-        operands = {source for operand in read for source in self.groups.sources(operand)}
-        outside = {value for value in operands if value.node not in members}
-        results = [n for n in members if n in self.groups.escaping]
-        shared = [n for n in members if any(r not in members for r in self.groups.readers[n])]
-        return len(outside) + len({*results, *shared})
+        return len(self.groups.inputs(a, b)) + len(self.groups.stored(a, b))
 
 
 def _is_folded(reader: Node, anchor: Node) -> bool:

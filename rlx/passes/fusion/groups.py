@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import field
+from operator import attrgetter
 
 from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node, Value
@@ -37,6 +38,9 @@ class Groups:
         for node in graph.nodes:
             if self._is_grouped(node):
                 self._add(node)
+        for node, group in self.group_of.items():
+            if node in self.escaping or self.readers[node]:
+                group.stored.add(node)
 
     def sources(self, value: Value) -> tuple[Value, ...]:
         """Return the stored values (and scalars) that a body computes `value` from."""
@@ -57,6 +61,7 @@ class Groups:
             self.readers[source].append(node)
         self._sources[node] = [source for source in sources if source in self.group_of]
         self.group_of[node] = group = Group(node)
+        group.inputs.update(stored)
         for operand in filter(self.recomputed.moves, node.operands):
             group.moved.update(source.node for source in self.sources(operand))
 
@@ -76,14 +81,31 @@ class Groups:
         """Merge `b` into `a`, which is returned; they must have no `obstacle`."""
         between = self._between(a, b)
         assert between is not None, "only groups whose union is convex are merged"
+        a.inputs, a.stored = self.inputs(a, b), self.stored(a, b)
         for node in b.members:
             self.group_of[node] = a
-        a.members = sorted([*a.members, *b.members], key=lambda node: node.index)
+        a.members = sorted([*a.members, *b.members], key=attrgetter("index"))
         a.moved |= b.moved
         a.anchor = a.anchor or b.anchor
         b.members = []
         between.place(a)
         return a
+
+    def inputs(self, a: Group, b: Group) -> set[Value]:
+        """Return the values that the union of `a` and `b` would read from outside."""
+        found = self.group_of.get
+        of_a = {value for value in a.inputs if found(value.node) is not b}
+        return of_a.union(value for value in b.inputs if found(value.node) is not a)
+
+    def stored(self, a: Group, b: Group) -> set[Node]:
+        """Return the members whose results the union of `a` and `b` would store for others."""
+        read = {value.node for group in (a, b) for value in group.inputs}
+        return {n for n in a.stored | b.stored if n not in read or self._is_stored(n, a, b)}
+
+    def _is_stored(self, node: Node, *within: Group) -> bool:
+        if node in self.escaping:
+            return True
+        return any(self.group_of[reader] not in within for reader in self.readers[node])
 
     def is_private(self, node: Node, group: Group) -> bool:
         """True if nothing outside `group` reads `node`."""
@@ -144,12 +166,16 @@ class Groups:
 class Group:
     """A convex set of nodes, in topological order, with one anchor at most, or siblings."""
 
-    __slots__ = ("anchor", "members", "moved", "rank")
+    __slots__ = ("anchor", "inputs", "members", "moved", "rank", "stored")
 
     def __init__(self, node: Node) -> None:
         self.members: list[Node] = [node]
         self.anchor: Node | None = None
         """What its kernel is built around; of sibling reductions one."""
+        self.inputs: set[Value] = set()
+        """What the members read from outside: stored values and scalars."""
+        self.stored: set[Node] = set()
+        """Members whose results are read outside, or outputs of the graph."""
         self.moved: set[Node] = set()
         """What the members read through movement."""
         self.rank: tuple[int, ...] = (node.index,)

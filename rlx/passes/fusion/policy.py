@@ -103,7 +103,9 @@ class FusionPolicy:
 
 def is_fusable(node: Node) -> bool:
     """True for a pointwise node that computes something and may be put into a body."""
-    return is_pointwise(node) and not is_free(node) and not is_impure(node)
+    if not node.op.has(Trait.ELEMENTWISE) and (not is_pointwise(node) or is_free(node)):
+        return False
+    return not is_impure(node)
 
 
 def is_index_check(node: Node) -> bool:
@@ -116,11 +118,13 @@ def is_free(node: Node) -> bool:
 
     Such nodes are copied into every body that reads them and belong to none.
     """
+    if node.op.has(Trait.ELEMENTWISE):
+        return False
     if node.op.has(Trait.GENERATED):
         return node.results[0].rank == 0
     if node.op.name == "constant":
         return node.results[0].type.elements == 1
-    return is_pointwise(node) and not node.op.has(Trait.ELEMENTWISE)
+    return is_pointwise(node)
 
 
 def free_source(value: Value) -> Value:

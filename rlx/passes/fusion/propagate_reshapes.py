@@ -24,10 +24,14 @@ def propagate_reshapes(graph: Graph) -> Rewritten:
     return apply_rewrites(graph, (_sink, *MOVEMENT))
 
 
-@rewrite()
+def _reads_reshaped(node: Node) -> bool:
+    return any(operand.op is ops.reshape for operand in node.operands)
+
+
+@rewrite(having=Trait.ELEMENTWISE, when=_reads_reshaped)
 def _sink(node: Node) -> Value | None:
     """The rank of the op falls each time it fires: there is an end."""
-    if not node.op.has(Trait.ELEMENTWISE) or node.op.has(Trait.VIEW) or len(node.results) != 1:
+    if node.op.has(Trait.VIEW) or len(node.results) != 1:
         return None
     for operand in node.operands:
         source = operand.node.operands[0] if operand.op is ops.reshape else None

@@ -81,7 +81,7 @@ def _moved(graph: Graph, target: Target) -> set[Node]:
     return {node for part in gains for node in part}
 
 
-def _is_able(node: Node, fixed: set[Node], target: Target) -> bool:
+def _is_able(node: Node, fixed: frozenset[Node], target: Target) -> bool:
     """True if `node` can be computed with channels last as well as it is."""
     if len(node.results) != 1 or node.lowering is not None or node.result.rank < _LEAST_RANK:
         return False

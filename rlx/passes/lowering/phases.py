@@ -13,20 +13,24 @@ _OF_EVERY_RUN = frozenset({Trait.EXPANDS, Trait.FOREIGN})
 """Traits of what is not computed once and kept."""
 
 
-def setup_nodes(graph: Graph) -> set[Node]:
+def setup_nodes(graph: Graph) -> frozenset[Node]:
     """Return the nodes, constants included, that depend on params and constants only.
 
     What expands few bytes to many is computed anew at every run, for the memory's sake.
     A param that an output replaces in place changes at every run, so what reads it runs
     every time; so does what a donated output is computed by, for it must be written anew.
     """
+    return graph.once(_setup_nodes)
+
+
+def _setup_nodes(graph: Graph) -> frozenset[Node]:
     found: set[Node] = set()
     replacing = _replacing(graph)
     for node in graph.nodes:
         fixed = _is_fixed(graph, node) or _computes_fixed(node, found)
         if fixed and node not in replacing:
             found.add(node)
-    return found
+    return frozenset(found)
 
 
 def execution_order(graph: Graph) -> list[Node]:
@@ -41,12 +45,13 @@ def _is_fixed(graph: Graph, node: Node) -> bool:
 
 
 def _computes_fixed(node: Node, found: set[Node]) -> bool:
-    operands_fixed = all(operand.node in found for operand in node.operands)
+    if not all(operand.node in found for operand in node.operands):
+        return False
     # Extents are given at the call.
     static = all(result.type.is_static for result in node.results)
     static = static and not attribute_symbols(node.attrs)
     kept = not is_leaf(node) and not is_impure(node)
-    return operands_fixed and static and kept and not node.op.traits & _OF_EVERY_RUN
+    return static and kept and not node.op.traits & _OF_EVERY_RUN
 
 
 def _replacing(graph: Graph) -> set[Node]:

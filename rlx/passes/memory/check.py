@@ -30,11 +30,11 @@ def plan_faults(plan: MemoryPlan, *, alignment: int = 64) -> list[str]:
     return _faults(plan, alignment, setup_nodes(plan.graph))
 
 
-def _faults(plan: MemoryPlan, alignment: int, setup: set[Node]) -> list[str]:
+def _faults(plan: MemoryPlan, alignment: int, setup: frozenset[Node]) -> list[str]:
     faults = _Simulation(plan, alignment, setup).run()
     for inner in plan.bodies.values():
         for body in inner:
-            faults += _faults(body, alignment, set())  # a body computes all that it holds
+            faults += _faults(body, alignment, frozenset())  # a body computes all that it holds
     return faults
 
 
@@ -54,7 +54,7 @@ class _Span:
 
 
 class _Simulation:
-    def __init__(self, plan: MemoryPlan, alignment: int, setup: set[Node]) -> None:
+    def __init__(self, plan: MemoryPlan, alignment: int, setup: frozenset[Node]) -> None:
         self.plan = plan
         self.alignment = alignment
         self.faults: list[str] = []

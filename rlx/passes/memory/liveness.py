@@ -61,7 +61,7 @@ def find_body_liveness(body: Graph, outside: Iterable[Value] = ()) -> Liveness:
 
     The values of `outside` own memory elsewhere: their ranges have no bytes.
     """
-    return _Analysis(body, list(body.nodes), set(), frozenset(outside)).run()
+    return _Analysis(body, list(body.nodes), frozenset(), frozenset(outside)).run()
 
 
 class _Analysis:
@@ -69,7 +69,7 @@ class _Analysis:
         self,
         graph: Graph,
         order: list[Node],
-        setup: set[Node],
+        setup: frozenset[Node],
         outside: frozenset[Value] = frozenset(),
     ) -> None:
         self.graph = graph

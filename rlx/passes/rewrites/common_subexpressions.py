@@ -32,9 +32,15 @@ def _is_unique(node: Node) -> bool:
 
 def is_impure(node: Node) -> bool:
     """True if two equal nodes need not have equal values, in bodies included."""
-    if node.op.has(Trait.IMPURE) or not may_hold_bodies(type(node.attrs)):
-        return node.op.has(Trait.IMPURE)
-    return any(is_impure(inner) for body in bodies_of(node.attrs) for inner in body.nodes)
+    if node.op.has(Trait.IMPURE):
+        return True
+    if not may_hold_bodies(type(node.attrs)):
+        return False
+    return any(body.once(_holds_impure) for body in bodies_of(node.attrs))
+
+
+def _holds_impure(body: Graph) -> bool:
+    return any(map(is_impure, body.nodes))
 
 
 def _key(node: Node, same_as: dict[Value, Value]) -> Hashable:

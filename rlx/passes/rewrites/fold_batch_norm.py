@@ -43,7 +43,7 @@ class _Folded:
 def fold_batch_norm(graph: Graph) -> Rewritten:
     """Scale the weights of a convolution instead of its result."""
     norms = [node for node in graph.nodes if node.op is ops.batch_norm_inference]
-    fixed = setup_nodes(graph) if norms else set()
+    fixed = setup_nodes(graph) if norms else frozenset()
     reads = Counter(operand for node in graph.nodes for operand in node.operands)
     reads.update(graph.outputs)
     found = {node: _folded(node, fixed, reads) for node in norms}
@@ -60,7 +60,7 @@ def fold_batch_norm(graph: Graph) -> Rewritten:
     return Rewritten(target, value_map).then(dead_code)
 
 
-def _folded(norm: Node, fixed: set[Node], reads: Counter[Value]) -> _Folded | None:
+def _folded(norm: Node, fixed: frozenset[Node], reads: Counter[Value]) -> _Folded | None:
     """Return what `norm` can be folded into, or None."""
     value, *vectors = norm.operands
     axis = normalize_axis(norm.attribute("axis"), value.rank)

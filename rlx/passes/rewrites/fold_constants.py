@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from rlx.errors import RlxError
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
-from rlx.ir.reference import evaluate
+from rlx.ir.reference import fold
 from rlx.passes.rewrite import (
     Replacement,
     Rewritten,
@@ -39,10 +40,12 @@ def fold_constants(graph: Graph) -> Rewritten:
     return apply_rewrites(graph, [_node_of_constants])
 
 
-@rewrite()
+def _reads_constants_only(node: Node) -> bool:
+    return bool(node.operands) and all(o.op is ops.constant for o in node.operands)
+
+
+@rewrite(when=_reads_constants_only)
 def _node_of_constants(node: Node) -> Replacement:
-    if not node.operands or not all(o.op.name == "constant" for o in node.operands):
-        return None
     lowered = node.op.has(Trait.FUSED) or node.op.has(Trait.LAYOUT) or node.op.has(Trait.FOREIGN)
     foldable = not is_impure(node) and not lowered and not bodies_of(node.attrs)
     if not foldable or not _is_small(node):
@@ -60,15 +63,11 @@ def _is_small(node: Node) -> bool:
 
 def _evaluate(node: Node) -> tuple[Value, ...] | None:
     graph = node.results[0].graph
-    single = Graph(node.op.name)
-    value_map: dict[Value, Value] = {}
-    for operand in dict.fromkeys(node.operands):
-        single.copy_node(operand.node, value_map)
-    single.copy_node(node, value_map)
-    single.set_outputs(value_map[result] for result in node.results)
     try:
         with np.errstate(all="ignore"):
-            arrays = evaluate(single, {})
+            arrays = fold(
+                node, [operand.node.attribute("value").array for operand in node.operands]
+            )
     except RlxError:
         return None
     return tuple(

@@ -189,14 +189,14 @@ def cast_of_what_it_limits_itself(node: Node) -> Value | None:
     return None
 
 
-@rewrite()
+def _reads_expanded(node: Node) -> bool:
+    return len(node.operands) > 1 and any(o.op is ops.expand for o in node.operands)
+
+
+@rewrite(having=Trait.ELEMENTWISE, when=_reads_expanded)
 def expand_that_broadcasting_repeats(node: Node) -> Value | None:
     """Elementwise ops broadcast by themselves; an expanded operand need not exist."""
-    if not node.op.has(Trait.ELEMENTWISE) or len(node.operands) < 2:
-        return None
     bare = tuple(o.node.operands[0] if o.op is ops.expand else o for o in node.operands)
-    if bare == node.operands:
-        return None
     for operands in (bare, *_one_at_a_time(node.operands, bare)):
         types = node.op.infer_types(tuple(o.type for o in operands), node.attrs)
         if types == (node.result.type,):

@@ -145,10 +145,10 @@ def reverse_of_reverse(node: Node) -> Value | None:
     return inner.node.operands[0]
 
 
-@rewrite()
+@rewrite(having=Trait.REDUCTION)
 def reduction_of_one_element(node: Node) -> Value | None:
     """A fold of one element is the element; sums begin with 0.0, which makes 0.0 of -0.0."""
-    if not node.op.has(Trait.REDUCTION) or node.op.has(Trait.SEARCH):
+    if node.op.has(Trait.SEARCH):
         return None
     operand = node.operands[0]
     if any(operand.shape[axis] != 1 for axis in reduced_axes(node)):
