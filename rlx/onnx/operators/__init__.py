@@ -1,6 +1,9 @@
-"""Translators of the standard's operators, one file per family."""
+"""Translators of operators, one file per family: the standard's, and ONNX Runtime's."""
 
 from rlx.onnx.operators import (
+    contrib_attention,
+    contrib_fused,
+    contrib_quantized,
     control,
     conv,
     detection,
@@ -27,6 +30,9 @@ from rlx.onnx.operators import (
 )
 
 __all__ = [
+    "contrib_attention",
+    "contrib_fused",
+    "contrib_quantized",
     "control",
     "conv",
     "detection",

@@ -10,6 +10,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx import nn
 from rlx.errors import FormatError, UnsupportedError
+from rlx.onnx.operators.contrib_quantized import dynamic_quantize_matmul
 from rlx.onnx.operators.shape import reverse_sequence
 from rlx.onnx.registry import operator
 from rlx.transforms.control import scan
@@ -86,6 +87,21 @@ def _run(
     return rows, last
 
 
+class QuantizedMatrix(NamedTuple):
+    """Bytes of weights `[K, N]`, and their scale and zero point, one or one for each column."""
+
+    codes: Any
+    scale: Any
+    zero: Any
+
+
+def _times(x: Any, matrix: Any) -> Any:
+    """Return `x @ matrix`; rows are rounded to bytes where the matrix consists of bytes."""
+    if isinstance(matrix, QuantizedMatrix):
+        return dynamic_quantize_matmul(x, *matrix)
+    return rnp.matmul(x, matrix)
+
+
 class Direction(NamedTuple):
     """What a cell is made of: the weights of one direction, and its functions."""
 
@@ -105,7 +121,8 @@ Cell = Callable[[Direction], tuple[Any, Step]]
 
 def _layer(
     x: Any,
-    matrices: tuple[Any, Any, Any],
+    matrices: Sequence[tuple[Any, Any, Any, Any]],
+    hidden: Any,
     cell: Cell,
     initial: Sequence[Any],
     functions: tuple[Sequence[str], Any, Any, Any],
@@ -116,17 +133,11 @@ def _layer(
 ) -> tuple[Any, ...]:
     """Run one direction after the other; return Y and the last states, as `layout` has them.
 
-    `functions` are the names that a cell has by default, those given, and their parameters.
+    `matrices` has those of each direction, `hidden` is the width of a state. `functions` are the
+    names that a cell has by default, those given, and their parameters.
     """
-    w, r, b = matrices
     defaults, names, alphas, betas = functions
     directions = ["forward", "reverse"] if direction == "bidirectional" else [direction]
-    hidden = r.shape[-1]
-    if isinstance(hidden, int) and hidden and r.shape[1] % hidden:
-        raise FormatError(
-            f"recurrent weights have shape {list(r.shape)}, which is not [..., gates * n, n]",
-            remedy="the model is malformed: export it again",
-        )
     listed = _activations(names or [*defaults] * len(directions), alphas, betas)
     zeros = _zeros(x, len(directions), hidden, layout)
     initial = [zeros if state is None else state for state in initial]
@@ -137,9 +148,9 @@ def _layer(
     for number, way in enumerate(directions):
         given = tuple(rnp.getitem(state, number) for state in initial)
         own = listed[number * len(defaults) : (number + 1) * len(defaults)]
-        parts = Direction(*_matrices(w, r, b, number), own, number)
+        parts = Direction(*matrices[number], own, number)
         biases, step = cell(parts)
-        projected = rnp.matmul(x, parts.weights) + biases
+        projected = _times(x, parts.weights) + biases
         rows, last = _run(projected, given, lengths, way == "reverse", step)
         outputs.append(rows)
         states.append(last)
@@ -161,15 +172,26 @@ def _clipped(x: Any, clip: float | None) -> Any:
     return x if clip is None else rnp.clip(x, -clip, clip)
 
 
-def _matrices(w: Any, r: Any, b: Any, number: int) -> tuple[Any, Any, Any, Any]:
-    """Return input and recurrent weights of a direction, transposed, and their biases."""
-    size = r.shape[1]
-    weights, recurrent = (rnp.transpose(rnp.getitem(m, number)) for m in (w, r))
+def _matrices(w: Any, r: Any, b: Any) -> list[tuple[Any, Any, Any, Any]]:
+    """Return input and recurrent weights of each direction, transposed, and their biases."""
+    size, hidden = r.shape[1:]
+    if isinstance(hidden, int) and hidden and size % hidden:
+        raise FormatError(
+            f"recurrent weights have shape {list(r.shape)}, which is not [..., gates * n, n]",
+            remedy="the model is malformed: export it again",
+        )
+    count = range(r.shape[0])
+    pairs = [[rnp.transpose(rnp.getitem(m, number)) for m in (w, r)] for number in count]
+    return [(*pairs[n], *_biases(b, n, size, w.dtype)) for n in count]
+
+
+def _biases(b: Any, number: int, size: Any, dtype: Any) -> tuple[Any, Any]:
+    """Return the biases of the inputs and of the states."""
     if b is None:
-        zero = np.zeros(size, w.dtype)
-        return weights, recurrent, zero, zero
+        zero = np.zeros(size, dtype)
+        return zero, zero
     biases = rnp.getitem(b, number)
-    return weights, recurrent, biases[:size], biases[size:]
+    return biases[:size], biases[size:]
 
 
 @operator("RNN")
@@ -203,7 +225,7 @@ def rnn(
 
     functions = (("Tanh",), activations, activation_alpha, activation_beta)
     return _layer(
-        x, (w, r, b), cell, [initial_h], functions,
+        x, _matrices(w, r, b), r.shape[-1], cell, [initial_h], functions,
         direction=direction, lengths=lengths, layout=layout,
     )  # fmt: skip
 
@@ -252,7 +274,7 @@ def gru(
 
     functions = (("Sigmoid", "Tanh"), activations, activation_alpha, activation_beta)
     return _layer(
-        x, (w, r, b), cell, [initial_h], functions,
+        x, _matrices(w, r, b), r.shape[-1], cell, [initial_h], functions,
         direction=direction, lengths=lengths, layout=layout,
     )  # fmt: skip
 
@@ -280,7 +302,29 @@ def lstm(
 ) -> Any:
     """Gates i, o, f and the candidate c; peepholes add parts of the cell to the gates."""
     del output_sequence, hidden_size
-    size = r.shape[-1]
+    return _lstm(
+        x, _matrices(w, r, b), r.shape[-1], lengths, initial_h, initial_c, peepholes,
+        direction=direction, layout=layout, clip=clip, input_forget=input_forget,
+        given=(activations, activation_alpha, activation_beta),
+    )  # fmt: skip
+
+
+def _lstm(
+    x: Any,
+    matrices: Sequence[tuple[Any, Any, Any, Any]],
+    size: Any,
+    lengths: Any,
+    initial_h: Any,
+    initial_c: Any,
+    peepholes: Any,
+    *,
+    direction: str,
+    layout: int,
+    clip: float | None,
+    input_forget: int,
+    given: tuple[Any, Any, Any],
+) -> Any:
+    """Return what LSTM cells compute; `given` are functions and their parameters."""
 
     def cell(parts: Direction) -> tuple[Any, Step]:
         f, g, h = parts.functions
@@ -288,7 +332,7 @@ def lstm(
 
         def step(row: Any, states: tuple[Any, ...]) -> tuple[Any, ...]:
             hidden, cell = states
-            sums = row + rnp.matmul(hidden, parts.recurrent)
+            sums = row + _times(hidden, parts.recurrent)
             i, o, keep, new = (sums[:, k * size : (k + 1) * size] for k in range(4))
             if peeks is not None:
                 i, keep = i + peeks[:size] * cell, keep + peeks[2 * size :] * cell
@@ -301,8 +345,49 @@ def lstm(
 
         return parts.outer + parts.inner, step
 
-    functions = (("Sigmoid", "Tanh", "Tanh"), activations, activation_alpha, activation_beta)
+    functions = (("Sigmoid", "Tanh", "Tanh"), *given)
     return _layer(
-        x, (w, r, b), cell, [initial_h, initial_c], functions,
+        x, matrices, size, cell, [initial_h, initial_c], functions,
         direction=direction, lengths=lengths, layout=layout,
+    )  # fmt: skip
+
+
+@operator("DynamicQuantizeLSTM", domain="com.microsoft")
+def dynamic_quantize_lstm(
+    x: Any,
+    w: Any,
+    r: Any,
+    b: Any = None,
+    lengths: Any = None,
+    initial_h: Any = None,
+    initial_c: Any = None,
+    peepholes: Any = None,
+    w_scale: Any = None,
+    w_zero: Any = None,
+    r_scale: Any = None,
+    r_zero: Any = None,
+    *,
+    hidden_size: int | None = None,
+    direction: str = "forward",
+    activations: Any = None,
+    activation_alpha: Any = (),
+    activation_beta: Any = (),
+    clip: float | None = None,
+    input_forget: int = 0,
+) -> Any:
+    """`LSTM` whose weights `[directions, K, 4 * n]` are bytes; inputs and states are rounded."""
+    del hidden_size
+    count = range(r.shape[0])
+    pairs = [
+        [
+            QuantizedMatrix(*(rnp.getitem(part, number) for part in parts))
+            for parts in ((w, w_scale, w_zero), (r, r_scale, r_zero))
+        ]
+        for number in count
+    ]
+    matrices = [(*pairs[n], *_biases(b, n, r.shape[2], x.dtype)) for n in count]
+    return _lstm(
+        x, matrices, r.shape[1], lengths, initial_h, initial_c, peepholes,
+        direction=direction, layout=0, clip=clip, input_forget=input_forget,
+        given=(activations, activation_alpha, activation_beta),
     )  # fmt: skip
