@@ -57,6 +57,9 @@ class _Sample:
 
 _KIND: Any = vars(Field)["_field_type"].__get__(dataclasses.fields(_Sample)[0])
 _PARAMS: Any = type(vars(_Sample)["__dataclass_params__"])
+_OPTIONS: tuple[str, ...] = _PARAMS.__slots__
+"""The options of the standard decorator, of which Python 3.12 has four more than 3.11."""
+_STANDARD = {name: getattr(vars(_Sample)["__dataclass_params__"], name) for name in _OPTIONS}
 
 
 class _Factory:
@@ -83,7 +86,8 @@ def _decorate(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool, init
     if slots:
         cls = _with_slots(cls, own, inherited)
     cls.__dataclass_fields__ = every
-    cls.__dataclass_params__ = _PARAMS(init, True, eq, False, False, frozen)
+    given = {"init": init, "eq": eq, "frozen": frozen, "kw_only": kw_only, "slots": slots}
+    cls.__dataclass_params__ = _PARAMS(*({**_STANDARD, **given}[name] for name in _OPTIONS))
     matched = tuple(f.name for f in every.values() if f.init and not f.kw_only)
     setattr(cls, "__match_args__", matched)  # noqa: B010  # mypy refuses the plain assignment
     if init and "__init__" not in vars(cls):

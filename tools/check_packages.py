@@ -1,9 +1,10 @@
 """Build wheel and source package, check what is in them, and try each where something is missing.
 
-    python tools/check_packages.py [wheel | source]
+    python tools/check_packages.py [wheel | source | pythons]
 
 The wheel is installed without llvmlite, with a C compiler on the path; the source package with
-llvmlite, where no compiler is on the path. Needs the network, for the dependencies.
+llvmlite, where no compiler is on the path; the wheel also for every other Python of this machine.
+Needs the network, for the dependencies.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ else:
     raise SystemExit("a backend that is not there ran")
 artifact = rlx.aot(f, tempfile.mkdtemp(), name="smoke", example_inputs=(x,))
 assert (artifact.library is not None) == has_compiler
-print("ok", rlx.__version__)
+print("ok", rlx.__version__, "Python", *sys.version_info[:2], "NumPy", np.__version__)
 """
 
 
@@ -87,7 +88,33 @@ def check_wheel(path: Path) -> None:
     assert "Typing :: Typed" in fields.get_all("Classifier", [])
 
 
-KINDS = {"wheel": try_wheel, "source": try_source}
+def try_pythons(directory: Path) -> None:
+    """Try the wheel in an environment of each newer Python: on the path, or one of pyenv's."""
+    wheel = next(build(directory).glob("*.whl"))
+    for python in other_pythons():
+        place = directory / python.parts[-3]
+        run(python, "-m", "venv", "--without-pip", place / "tried")
+        install(executable(place / "tried"), str(wheel))
+        smoke(place, has_llvm=False)
+
+
+def other_pythons() -> list[Path]:
+    """Return one Python of each minor version from 3.11 on, without this process's version."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    names = (f"python3.{minor}" for minor in range(11, 20))
+    found = [*map(shutil.which, names), *sorted(map(str, pyenv.glob("3.1[1-9]*/bin/python")))]
+    by_version: dict[str, Path] = {}
+    for python in filter(None, found):
+        command = [python, "-c", "import sys; print(*sys.version_info[:2], sys.base_prefix)"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:  # a shim of a version that is not chosen fails
+            major, minor, prefix = done.stdout.strip().split(" ", 2)
+            by_version.setdefault(f"{major}.{minor}", Path(prefix) / "bin" / "python3")
+    by_version.pop("{}.{}".format(*sys.version_info), None)
+    return list(by_version.values())
+
+
+KINDS = {"wheel": try_wheel, "source": try_source, "pythons": try_pythons}
 
 
 def build(directory: Path, *options: str) -> Path:
@@ -112,8 +139,14 @@ def copied(tree: Path) -> Path:
 
 
 def try_package(directory: Path, package: str, *, has_llvm: bool) -> None:
-    """Install a package and run the smoke test; with LLVM there is no compiler on the path."""
-    python = environment(directory / "tried", package)
+    """Install a package and run the smoke test."""
+    environment(directory / "tried", package)
+    smoke(directory, has_llvm=has_llvm)
+
+
+def smoke(directory: Path, *, has_llvm: bool) -> None:
+    """Run the smoke test in the environment; with LLVM there is no compiler on the path."""
+    python = executable(directory / "tried")
     path = str(python.parent) if has_llvm else os.environ["PATH"]
     answers = ("yes" if has_llvm else "no", "no" if has_llvm else "yes")
     run(python, "-c", SMOKE, *answers, PATH=path, RLX_CACHE_DIR=str(directory / "cache"))
@@ -122,9 +155,12 @@ def try_package(directory: Path, package: str, *, has_llvm: bool) -> None:
 def environment(directory: Path, *packages: str) -> Path:
     """Return the Python of a new environment with `packages` in it."""
     venv.create(directory)
-    python = directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    install(python, *packages)
-    return python
+    install(executable(directory), *packages)
+    return executable(directory)
+
+
+def executable(directory: Path) -> Path:
+    return directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def install(python: Path, *packages: str) -> None:
