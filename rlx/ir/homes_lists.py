@@ -60,7 +60,7 @@ rlx.passes.autodiff.rules.while_loops while_loop
 rlx.codegen.kernels.checks check
 rlx.codegen.kernels.collective all_reduce all_reduce_start all_reduce_done all_gather
     reduce_scatter all_to_all collective_broadcast collective_permute axis_index
-rlx.codegen.kernels.conv.conv conv stored_conv
+rlx.codegen.kernels.contraction.plain conv stored_conv
 rlx.codegen.kernels.foreign ffi_call effect_call
 rlx.codegen.kernels.fourier.fourier dft dft_of_reals dft_to_reals dft_of_prime
 rlx.codegen.kernels.indexing gather gather_backward scatter_add scatter_mul scatter_max scatter_min
@@ -98,8 +98,9 @@ rlx.codegen.kernels.splat.splat splat_project splat_coefficients
 """,
     "lowered kernel": """
 rlx.codegen.kernels.attention.attention attention/Tile
+rlx.codegen.kernels.contraction.scheduled matmul/Schedule stored_matmul/Schedule conv/Schedule
+    stored_conv/Schedule conv_channels_last/Schedule
 rlx.codegen.kernels.conv.depthwise conv/Windowed
-rlx.codegen.kernels.conv.tiles conv/Schedule stored_conv/Schedule conv_channels_last/Schedule
 rlx.codegen.kernels.conv.winograd conv_winograd/Winograd
 rlx.codegen.kernels.indexing gather/GatherFromPanels
 rlx.codegen.kernels.linalg.decompositions_lapack eigh/Library svd/Library qr/Library
@@ -112,7 +113,6 @@ rlx.codegen.kernels.packed.int8 dequant_matmul_words/Streamed dequant_matmul_wor
 rlx.codegen.kernels.packed.packed dequant_matmul/Streamed dequant_matmul/Tile
 rlx.codegen.kernels.products.pack_channels pack_channels/Turned
 rlx.codegen.kernels.products.pack_panels pack_panels/Turned
-rlx.codegen.kernels.products.tiles matmul/Schedule stored_matmul/Schedule
 rlx.codegen.kernels.sort.bitonic sort/Bitonic argsort/Bitonic
 rlx.codegen.kernels.sort.network sort/BatchInLanes argsort/BatchInLanes
 """,

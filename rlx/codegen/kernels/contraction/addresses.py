@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import Reader
 from rlx.codegen.kernels.affine import Grid
+from rlx.codegen.kernels.contraction.borders import Border
 from rlx.codegen.kernels.contraction.operands import Panels, StoredRows
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.expr import E
@@ -30,30 +32,43 @@ def map_of(scope: Scope) -> FoldMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Iteration:
-    """The axes of a contraction's map, gathered for loops over tiles."""
+class TileAxes:
+    """Which axes of a contraction's map are which of a tile."""
 
-    scope: Scope
-    map: FoldMap
-    outer: Sequence[Axes]
-    """Axes that items run along."""
+    items: Mapping[str, Axes]
+    """Axes that items of work run along, as the order of a schedule names them."""
     down: Axes
     across: Axes
     """Axes of a tile's rows."""
     column: int
     """The axis that panels are cut along."""
-    windows: int = 0
-    """Folded axes, the first ones, that steps run along; 0 for all of more than one element."""
+    steps: tuple[str, ...]
+    """Names of the folded axes."""
+    borders: Mapping[int, Border] = field(default_factory=dict)
+    """Of the first folded axes by number, the windows that may reach outside of the rows' operand.
+    Steps run along these alone; without any, along all folded axes of more than one element."""
+
+    @property
+    def groups(self) -> list[Axes]:
+        """The axes of each index of a tile: those of items, then down and across."""
+        return [*self.items.values(), self.down, self.across]
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """The axes of a contraction's map, gathered for loops over tiles."""
+
+    scope: Scope
+    map: FoldMap
+    axes: TileAxes
 
     def rows(self, x: Reader, *, prefetched: bool = False, lanes: int = 0) -> StoredRows:
         """Return the operand of rows, read from memory: scalars, or vectors along the columns."""
         if x.memory is None:
             raise InternalError("rows of a contraction in tiles must be in memory")
         where = address(self.map.positions[0], x.shape, len(self._shape))
-        outer, (down, across), steps = (
-            [self._stride(axes, where) for axes in groups]
-            for groups in (self.outer, (self.down, self.across), self._folded)
-        )
+        *outer, down, across = (self._stride(axes, where) for axes in self.axes.groups)
+        steps = [self._stride(axes, where) for axes in self._folded]
         origin = self.scope.extents.number(where.constant)
         return StoredRows(
             self.scope.k, x.memory, outer, down, across, steps, origin, prefetched, lanes
@@ -63,7 +78,7 @@ class Iteration:
         """Return the operand whose elements are vectors, `width` columns of them in a panel."""
         if w.memory is None:
             raise InternalError("panels of a contraction in tiles must be in memory")
-        number, columns = self.scope.extents.number, self._shape[self.column]
+        number, columns = self.scope.extents.number, self._shape[self.axes.column]
         panel, where = self._panel(w, width)
         return Panels(
             self.scope.k,
@@ -71,7 +86,7 @@ class Iteration:
             width,
             number(columns),
             number(panels_of(columns, width)),
-            [self._stride(axes, where) for axes in self.outer],
+            [self._stride(axes, where) for axes in self.axes.items.values()],
             None if panel is None else number(panel),
             [self._stride(axes, where) for axes in self._folded],
             upper(panels_of(columns, width)),
@@ -80,7 +95,7 @@ class Iteration:
 
     def _panel(self, w: Reader, width: int) -> tuple[Extent | None, Index]:
         """Return the elements from a panel to the next, and where its first column is."""
-        position = tuple(_without(index, self.column) for index in self.map.positions[1])
+        position = tuple(_without(index, self.axes.column) for index in self.map.positions[1])
         layout, rank = w.type.layout, len(self._shape)
         if layout is not None:
             stored = layout.stored_shape(w.shape)
@@ -89,16 +104,18 @@ class Iteration:
         single = w.shape[-1] == width  # rows of the matrix are those of a panel
         return 0 if single else None, address(position, w.shape, rank)
 
-    def steps(self, names: Sequence[str]) -> list[tuple[str, Extent]]:
-        """Return the folded axes that steps run along, with the names of all."""
-        return [(names[axis - self.map.kept], self._shape[axis]) for (axis,) in self._folded]
+    @property
+    def steps(self) -> list[tuple[str, Extent]]:
+        """The folded axes that steps run along, by name."""
+        names, kept = self.axes.steps, self.map.kept
+        return [(names[axis - kept], self._shape[axis]) for (axis,) in self._folded]
 
     @property
     def _folded(self) -> Sequence[Axes]:
         """The folded axes that steps run along; the last one if none has several elements."""
         kept, rank = self.map.kept, len(self._shape)
-        if self.windows:
-            return [(axis,) for axis in range(kept, kept + self.windows)]
+        if self.axes.borders:
+            return [(axis,) for axis in range(kept, kept + len(self.axes.borders))]
         return [(axis,) for axis in range(kept, rank) if self._shape[axis] != 1] or [(rank - 1,)]
 
     @property

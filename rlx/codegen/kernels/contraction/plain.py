@@ -25,7 +25,7 @@ from rlx.codegen.kernels.contraction.clipping import Clip, each_column, is_eleme
 from rlx.codegen.kernels.contraction.spans import Range, items
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.register_tile import multiply_add
-from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import Complex, Scalar, compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.complex_scalar import multiply
@@ -34,7 +34,7 @@ from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.ir.fold_maps import FoldMap
 from rlx.ir.index_maps import Index, Interval, Position, reach, whole
-from rlx.ir.shape import Shape, product
+from rlx.ir.shape import Shape, product, upper
 
 Point: TypeAlias = Mapping[int, E]
 """The index along each axis of the map whose loop is open."""
@@ -42,8 +42,15 @@ Point: TypeAlias = Mapping[int, E]
 Elements: TypeAlias = Mapping[int, E]
 """Along some axes of the first operand, which element a window has there."""
 
+_COLUMNS = 256
+"""Columns of a convolution's block: their sums stay in the first-level cache."""
 _FOLDED = ("c", "a", "b", "d")
 _PARTS = ("sums", "imaginary")
+
+
+@kernel("conv", "stored_conv")
+def convolve(scope: Scope, x: Reader, w: Reader, out: Writer, **_: object) -> None:
+    contract(scope, x, w, out, width=min(_COLUMNS, upper(out.shape[-1])))
 
 
 def contract(

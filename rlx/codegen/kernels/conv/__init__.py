@@ -1,1 +1,1 @@
-"""Convolutions: plain, in register tiles, depthwise, Winograd."""
+"""Convolutions that are no plain contractions: depthwise by rows, Winograd's."""
