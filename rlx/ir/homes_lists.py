@@ -85,7 +85,7 @@ rlx.codegen.kernels.products.plain matmul stored_matmul
 rlx.codegen.kernels.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 rlx.codegen.kernels.resample resample
 rlx.codegen.kernels.rope rope
-rlx.codegen.kernels.shape transpose concat pad
+rlx.codegen.kernels.shape transpose
 rlx.codegen.kernels.softmax softmax log_softmax
 rlx.codegen.kernels.sort.search argmax argmin
 rlx.codegen.kernels.sort.sort sort argsort

@@ -209,7 +209,10 @@ class Grouped(ABC):
         return list(zip(starts, starts[1:], split, strict=False))
 
     def _cuts(self, axis: int) -> list[Extent]:
-        """Return where along `axis` the guards change, in order; none where that is too often."""
+        """Return where along `axis` the guards change, in order; none where that is too often.
+
+        A body of one node copies: the more pieces, the more operands an element would choose among.
+        """
         extent = self.grid.shape[axis]
         guards = self.body.guards_at(self.roots(), self.grid.box)
         found = {cut for guard in guards for cut in cut_points(guard, axis)}
@@ -217,7 +220,8 @@ class Grouped(ABC):
         scale = product(self.grid.shape[other] for other in self.grid.groups[-1] if other > axis)
         long = _LONG * (len(inner) + 1) <= upper(extent * scale)
         most = _MOST_LONG_CUTS if long else _MOST_CUTS
-        return sorted(inner, key=upper) if len(inner) <= most else []
+        copies = len(self.body.graph.nodes) <= len(self.body.inputs) + 1
+        return sorted(inner, key=upper) if copies or len(inner) <= most else []
 
     def _ordered(self, ends: Sequence[Extent], scale: Extent) -> list[E]:
         """Return `ends` as expressions, each at least the one before and at most the last."""

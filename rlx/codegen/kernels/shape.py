@@ -1,35 +1,29 @@
-"""Movement that is more than reading elsewhere: transpose, concat, pad.
+"""Movement that is more than reading elsewhere: transpose.
 
-The other movement ops (expand, narrow, slice, reverse) are elementwise regions of one node.
+The other movement ops (expand, slice, concat, pad, ...) are elementwise regions of one node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.affine import collapse
 from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.grouped import operand_position
-from rlx.codegen.kernels.parallel import is_large, rows
+from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, no_kernel
-from rlx.codegen.kernels.slices import slices
-from rlx.codegen.kernels.values import literal
-from rlx.codegen.loops.expr import E, minimum, select
+from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.graph import Node
 from rlx.ir.index_maps import Index, address, identity
-from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.ir.shape import Shape, product
 
 no_kernel("refuse_derivative", because="legalization replaces it by its operand")
 no_kernel("barrier", because="it orders nodes before lowering, and its result is its operand")
 
 TILE = 16
 """Edge of a transposed tile: its source and target lines both stay in the first-level cache."""
-
-PIECES = 32
-"""Parallel pieces that a concat without outer axes is cut into."""
 
 
 @kernel("transpose")
@@ -82,93 +76,6 @@ def _fastest_axes(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[i
 
 def _is_fastest(index: Index, group: tuple[int, ...]) -> bool:
     return index.coefficients[group[-1]] == 1
-
-
-@kernel("concat")
-def concat(scope: Scope, *operands_and_result: Reader | Writer, axis: int) -> None:
-    """Copy every operand's run of each outer row to its place."""
-    *operands, y = operands_and_result
-    assert isinstance(y, Writer)  # the result follows the operands
-    split = slices(y.shape, axis)
-    halves = split.groups[0], (*split.groups[1], *split.groups[2])
-    sources = [x.grouped(halves) for x in operands if isinstance(x, Reader)]
-    target = y.grouped(halves)
-    pieces = PIECES if is_large(y.type.elements) and upper(split.outer) < PIECES else 1
-    with rows(scope.k, "row", target.extent(0) * pieces, y.type.elements) as row:
-        outer, piece = row / pieces, row % pieces
-        y_row = target.at(outer)
-        before: Extent = 0
-        for source in sources:
-            x_row = source.at(outer)
-            _copy_piece(scope, x_row, y_row, scope.extents(before), piece, pieces)
-            before = before + x_row.extent_of(0)
-
-
-def _copy_piece(
-    scope: Scope, x: GroupedReader, y: GroupedWriter, before: E, piece: E, pieces: int
-) -> None:
-    k = scope.k
-    length = x.extent(0)
-    start, stop = length * piece / pieces, length * (piece + 1) / pieces
-    with k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i:
-        y.write(before + i, value=x.read(i))
-
-
-@kernel("pad")
-def pad(
-    scope: Scope,
-    x: Reader,
-    y: Writer,
-    *,
-    low: tuple[Extent, ...],
-    high: tuple[Extent, ...],
-    value: float,
-) -> None:
-    """Fill rows outside the operand; copy the others between their two margins."""
-    del high  # the result's shape says it
-    k, rank = scope.k, len(x.shape)
-    filler = literal(value, y.dtype)
-    if rank == 0:
-        y.grouped(((),)).write(scope.extents(0), value=x.grouped(((),)).read(scope.extents(0)))
-        return
-    axis = _run_axis(x.shape, y.shape)
-    leading, row_axes = tuple(range(axis)), tuple(range(axis, rank))
-    inner = product(x.shape[axis + 1 :])
-    target = y.grouped((leading, row_axes))
-    source = x.grouped((*((each,) for each in leading), row_axes))
-    with rows(k, "row", target.extent(0), y.type.elements) as row:
-        y_row = target.at(row)
-        place = coordinates(scope, row, y.shape[:axis])
-        seen = [at - scope.extents(before) for at, before in zip(place, low, strict=False)]
-        margin = scope.extents(low[axis] * inner)
-        length = product(x.shape[axis:])
-        end = k.let("end", margin + _span(scope, seen, x.shape[:axis], length))
-        with k.loop("i", minimum(margin, end), kind=LoopKind.SIMD) as i:
-            y_row.write(i, value=filler)
-        with k.loop("i", end, start=margin, kind=LoopKind.SIMD) as i:
-            y_row.write(i, value=source.read(*seen, i - margin))
-        with k.loop("i", y_row.extent(0), start=end, kind=LoopKind.SIMD) as i:
-            y_row.write(i, value=filler)
-
-
-def _run_axis(x: Shape, y: Shape) -> int:
-    """Return the axis from which on an operand's elements are copied in one run.
-
-    That is the last one that grows, unless too few runs would be left for the threads.
-    """
-    grows = [axis for axis, (before, after) in enumerate(zip(x, y, strict=True)) if before != after]
-    axis = grows[-1] if grows else len(x) - 1
-    few = is_large(product(y)) and upper(product(y[:axis])) < PIECES
-    return len(x) - 1 if few else axis
-
-
-def _span(scope: Scope, place: Sequence[E], shape: Shape, length: Extent) -> E:
-    """Return how many elements of the operand are in a row: `length`, or none outside `shape`."""
-    span = scope.extents(length)
-    for at, extent in zip(place, shape, strict=True):
-        inside = (at >= 0) & (at < scope.extents(extent))
-        span = select(inside, span, 0)
-    return span
 
 
 def coordinates(scope: Scope, index: E, shape: Shape) -> list[E]:
