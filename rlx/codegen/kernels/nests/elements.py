@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
+from rlx.codegen.kernels.folds import FOLDS, Fold, across_columns, sum_fold
 from rlx.codegen.kernels.scalars import element, uses_once
-from rlx.codegen.kernels.values import compute_prim, literal, load, real, store
+from rlx.codegen.kernels.values import literal, load, real, store
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
-from rlx.codegen.loops.math.arithmetic import greatest, least
 from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.scalar import is_library_function, scalar_function
@@ -224,7 +224,7 @@ def _fold(elements: Elements, node: Node, index: Index) -> E:
     """Fold a few terms in one expression."""
     fold = elements.contraction(node)
     if not math.prod(fold.extents):
-        return real(literal(fold.neutral, node.result.dtype))
+        return fold.fold.start[0]
     terms = [fold.term(elements, index, at) for at in itertools.product(*map(range, fold.extents))]
     total = terms[0]
     for term in terms[1:]:
@@ -260,27 +260,13 @@ class Contraction:
         return self.map.folded_axes(0)
 
     @property
-    def operation(self) -> str:
-        """The elementwise op that combines two terms."""
-        folds = {"reduce_prod": "mul", "reduce_max": "maximum", "reduce_min": "minimum"}
-        return folds.get(self.node.op.name, "add")
-
-    @property
-    def neutral(self) -> float | int:
-        """What a fold starts from."""
-        prim = compute_prim(self.node.result.dtype)
-        match self.operation:
-            case "mul":
-                return 1
-            case "maximum":
-                return -math.inf if prim.is_float else least(prim)
-            case "minimum":
-                return math.inf if prim.is_float else greatest(prim)
-            case _:
-                return 0
+    def fold(self) -> Fold:
+        """How terms are folded: those of a product are summed."""
+        fold_of = FOLDS.get(self.node.op.name, sum_fold)
+        return across_columns(fold_of(self.node.result.dtype))
 
     def combine(self, total: E, term: E) -> E:
-        return scalar_function(self.operation)(total, term)
+        return self.fold.take((total,), term)[0]
 
     def term(self, elements: Elements, index: Index, at: Index) -> E:
         """Return what is folded at `at` into the element at `index`."""
@@ -291,10 +277,7 @@ class Contraction:
         return functools.reduce(scalar_function("mul"), factors)
 
     def finish(self, total: E) -> E:
-        if self.node.op.name != "reduce_mean":
-            return total
-        count = real(literal(float(math.prod(self.extents)), self.node.result.dtype))
-        return scalar_function("div")(total, count)
+        return real(self.fold.finish((total,), const(math.prod(self.extents), Prim.I64)))
 
 
 def reshaped(index: Index, shape: Shape, source: Value) -> Index:

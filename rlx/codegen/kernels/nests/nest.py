@@ -40,7 +40,7 @@ _MOST_TERMS = 8
 """Terms of a sum that are spelled out where there are no vectors: they take less code than the
 registers of a loop are worth."""
 
-_IN_LANES = {"add": BinaryOp.ADD, "mul": BinaryOp.MUL}
+_IN_LANES = (BinaryOp.ADD, BinaryOp.MUL)
 """Folds that vectors may take apart."""
 
 
@@ -189,13 +189,12 @@ class Nest:
     def _contract(self, fold: Contraction, target: Array) -> None:
         value = fold.node.result
         vector, shape = self.axes.get(value), value.type.static_shape
-        op = _IN_LANES.get(fold.operation)
-        if op is not None and (vector is None or self._lies_along(fold)):
+        (op,) = fold.fold.free_order or (None,)
+        if op in _IN_LANES and (vector is None or self._lies_along(fold)):
             self._contract_lanes(fold, target, op)
             return
-        start = real(literal(fold.neutral, value.dtype))
         with self.over(shape, vector) as (at, _):
-            target.store(at, start)
+            target.store(at, fold.fold.start[0])
         with self.over(shape, vector, fold.extents) as (at, inner):
             term = fold.term(self.elements, at, inner)
             target.store(at, fold.combine(target.load(at), term))
@@ -212,7 +211,7 @@ class Nest:
     def _contract_lanes(self, fold: Contraction, target: Array, op: BinaryOp) -> None:
         """Fold along vectors, as no axis of the result is long, or its operand has that layout."""
         with self.over(target.value.type.static_shape, None) as (at, _):
-            total = self.k.mutable("total", real(literal(fold.neutral, target.value.dtype)))
+            total = self.k.mutable("total", fold.fold.start[0])
             with self._folded(fold, total, op) as inner:
                 total.set(fold.combine(total, fold.term(self.elements, at, inner)))
             target.store(at, fold.finish(total))
