@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rlx.codegen.kernels.affine import Groups
-from rlx.codegen.kernels.parallel import is_large
+from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.expr import E, minimum
-from rlx.codegen.loops.nodes import LoopKind
 from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 
@@ -83,8 +82,7 @@ def column_blocks(
     k, extents = scope.k, scope.extents
     columns = column_width(outer, inner, kept)
     count = (extents(inner) + (columns - 1)) / columns
-    kind = LoopKind.PARALLEL if is_large(work) else LoopKind.SERIAL
-    with k.loop("block", extents(outer) * count, kind=kind) as block:
+    with rows(k, "block", extents(outer) * count, work) as block:
         if upper(inner) <= columns:
             yield Columns(block, extents(0), extents(inner), columns)
             return
