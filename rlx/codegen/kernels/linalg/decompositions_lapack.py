@@ -36,17 +36,13 @@ from rlx.ir.types import TensorType
 def _poison(slice_: Slice, count: int) -> Mutable:
     """Return 0, or NaN unless the matrix is finite."""
     k, first = slice_.k, slice_.at("matrix")
-    poison = k.mutable("poison", _rows(slice_, "matrix", count).number(0.0))
+    poison = k.mutable("poison", slice_.rows("matrix", count).number(0.0))
     with k.loop(
         "i", count * slice_.room.parts, kind=LoopKind.SIMD, accumulators=[(poison, BinaryOp.ADD)]
     ) as i:
         x = k.load(slice_.memory, first + i)
         poison.set(poison + (x - x))
     return poison
-
-
-def _rows(slice_: Slice, name: str, width: int) -> Rows:
-    return Rows(slice_.k, slice_.memory, slice_.at(name), width, slice_.room.parts)
 
 
 def _spoil(poison: Mutable, verdict: E) -> None:
@@ -81,7 +77,7 @@ def eigh_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: L
     source, target = matrices_of(a), matrices_of(v)
     values = w.grouped((tuple(range(rank - 1)), (rank - 1,)))
     with slices(scope, a.type, _eigh_room(a.type)) as slice_:
-        vectors = _rows(slice_, "matrix", n)
+        vectors = slice_.rows("matrix", n)
         _mirror(vectors, source.at(slice_.number), n)
         poison = _poison(slice_, n * n)
         extent, is_complex = integer(k, "extent", n), vectors.is_complex
@@ -136,7 +132,7 @@ def svd_by_lapack(
     values, count = s.grouped((tuple(range(rank - 1)), (rank - 1,))), m if full else n
     with slices(scope, a.type, _svd_room(a.type, full=full)) as slice_:
         memory = slice_.memory
-        lay_out_transposed(k, memory, slice_.at("matrix"), source.at(slice_.number), (m, n))
+        lay_out_transposed(slice_.rows("matrix", n), source.at(slice_.number), m)
         poison = _poison(slice_, m * n)
         wide, high = integer(k, "wide", n), integer(k, "high", m)
         with k.if_(poison.eq(0.0)):
@@ -147,8 +143,8 @@ def svd_by_lapack(
                     slice_.array("integers", Prim.I32)]  # fmt: skip
             job, is_complex = "A" if full else "S", a.dtype.is_complex
             _spoil(poison, call(k, "gesdd", memory.prim, job, args, is_complex=is_complex))
-        left, right = _rows(slice_, "left", count), _rows(slice_, "right", n)
-        signs = _rows(slice_, "work", count)
+        left, right = slice_.rows("left", count), slice_.rows("right", n)
+        signs = slice_.rows("work", count)
         with k.loop("i", n) as i:
             signs.store(0, i, conjugate(right.turn_positive(i)))
         with k.loop("i", count, start=n) as i:
@@ -184,8 +180,8 @@ def qr_by_lapack(
     steps, count = min(m, n), m if full else min(m, n)
     source, lefts, rights = matrices_of(a), matrices_of(q), matrices_of(r)
     with slices(scope, a.type, _qr_room(a.type, full=full)) as slice_:
-        prim, columns = slice_.memory.prim, _rows(slice_, "matrix", m)
-        lay_out(k, slice_.memory, slice_.at("matrix"), source.at(slice_.number), (m, n))
+        prim, columns = slice_.memory.prim, slice_.rows("matrix", m)
+        lay_out(columns, source.at(slice_.number), n)
         poison = _poison(slice_, m * n)
         high, wide = integer(k, "high", m), integer(k, "wide", n)
         rest = [slice_.array("factors"), slice_.array("work"), slice_.room_of("work")]

@@ -19,9 +19,9 @@ from rlx.codegen.kernels.linalg.lapack import (
     call,
     integer,
     needs_room,
-    put,
     slices,
 )
+from rlx.codegen.kernels.linalg.rows import Rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import Complex
 from rlx.codegen.loops.builder import Mutable
@@ -63,9 +63,10 @@ def eig_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Li
 def _decompose(slice_: Slice, problem: Eigenproblem, poison: Mutable, *, is_complex: bool) -> None:
     """Decompose the matrix, or its real parts; leave the values on the diagonal."""
     k, memory, n = slice_.k, slice_.memory, problem.n
+    columns = Rows(k, memory, slice_.at("matrix"), n, 1 + is_complex)
     with k.loop("i", n) as i, k.loop("j", n) as j:
         entry = problem.matrix.load(i, j)
-        put(k, memory, slice_.at("matrix"), j * n + i, entry if is_complex else entry.re)
+        columns.store(j, i, entry if is_complex else entry.re)
     extent, values = integer(k, "extent", n), slice_.at("values")
     imaginary = [] if is_complex else [k.address(memory, values + n, writable=True)]
     work = integer(k, "work_extent", slice_.room.counts["work"] // (1 + is_complex))

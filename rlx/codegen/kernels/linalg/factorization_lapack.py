@@ -41,7 +41,7 @@ def cholesky_by_lapack(
     source, target = matrices_of(a), matrices_of(y)
     with slices(scope, a.type, _room(a.type)) as slice_:
         given, found = source.at(slice_.number), target.at(slice_.number)
-        matrix, extent = _matrix(slice_, n), integer(k, "extent", n)
+        matrix, extent = slice_.rows("matrix", n), integer(k, "extent", n)
         with k.loop("i", n) as i:
             (start, stop), _ = _sides(i, n, lower=lower)
             with k.loop("j", stop, start=start, kind=LoopKind.SIMD) as j:
@@ -57,10 +57,6 @@ def cholesky_by_lapack(
             with k.loop("j", last, start=first, kind=LoopKind.SIMD) as j:
                 zero = filled(0.0, matrix.load(i, j))
                 found.at(i).write(j, value=moved(zero, poison))
-
-
-def _matrix(slice_: Slice, n: int) -> Rows:
-    return Rows(slice_.k, slice_.memory, slice_.at("matrix"), n, slice_.room.parts)
 
 
 def _sides(i: E, n: int, *, lower: bool) -> tuple[tuple[E, E], tuple[E, E]]:
@@ -110,9 +106,9 @@ def lu_by_lapack(
     steps, orders = exchanged.grouped(groups), permutation.grouped(groups)
     with slices(scope, a.type, _room(a.type)) as slice_:
         number, memory = slice_.number, slice_.memory
-        columns, extent = _matrix(slice_, n), integer(k, "extent", n)
+        columns, extent = slice_.rows("matrix", n), integer(k, "extent", n)
         pivots = k.local("pivots", Prim.I32, n)
-        lay_out(k, memory, slice_.at("matrix"), source.at(number), (n, n))
+        lay_out(columns, source.at(number), n)
         args = [extent, extent, slice_.array("matrix"), extent, k.address(pivots, 0, writable=True)]
         call(k, "getrf", memory.prim, "", args, is_complex=columns.is_complex)
         found = target.at(number)

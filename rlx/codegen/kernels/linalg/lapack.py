@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rlx.codegen.kernels.access import GroupedReader
+from rlx.codegen.kernels.linalg.rows import Rows
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, scratch
-from rlx.codegen.kernels.values import Complex, Scalar, parts_of
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index
 from rlx.codegen.loops.nodes import Address, Buffer, LoopKind, Prim
@@ -85,6 +85,10 @@ class Slice:
 
     def array(self, name: str, prim: Prim | None = None) -> Address:
         return self.k.address(self.memory, self.at(name), prim=prim, writable=True)
+
+    def rows(self, name: str, width: int) -> Rows:
+        """Return an array as rows of so many numbers, which LAPACK takes for columns."""
+        return Rows(self.k, self.memory, self.at(name), width, self.room.parts)
 
     def room_of(self, name: str) -> Address:
         """Return the count of elements of an array, as LAPACK expects it."""
@@ -174,44 +178,23 @@ def integer(k: KernelBuilder, name: str, value: Operand) -> Address:
     return k.address(place, 0)
 
 
-def put(k: KernelBuilder, memory: Buffer, base: E | int, place: E, x: Scalar) -> None:
-    """Store a number after `place` others; parts of complex ones are interleaved."""
-    parts = parts_of(x)
-    for number, part in enumerate(parts):
-        k.store(memory, index(base) + place * len(parts) + number, part)
-
-
-def take(k: KernelBuilder, memory: Buffer, base: E | int, place: E, a: TensorType) -> Scalar:
-    """Load what `put` stored."""
-    parts = parts_in(a)
-    at = index(base) + place * parts
-    first = k.load(memory, at)
-    return Complex(first, k.load(memory, at + 1)) if parts == 2 else first
-
-
-def lay_out(
-    k: KernelBuilder, memory: Buffer, base: E | int, matrix: GroupedReader, shape: tuple[int, int]
-) -> None:
+def lay_out(columns: Rows, matrix: GroupedReader, wide: int) -> None:
     """Copy a matrix column by column."""
-    high, wide = shape
-    whole = wide // _TILE * _TILE
+    k, high, whole = columns.k, columns.width, wide // _TILE * _TILE
     with (
         k.loop("j", whole, step=_TILE) as first,
         k.loop("i", high) as i,
         k.loop("j_inner", _TILE) as j,
     ):
-        put(k, memory, base, (first + j) * high + i, matrix.read(i, first + j))
+        columns.store(first + j, i, matrix.read(i, first + j))
     with k.loop("j", wide, start=whole) as j, k.loop("i", high) as i:
-        put(k, memory, base, j * high + i, matrix.read(i, j))
+        columns.store(j, i, matrix.read(i, j))
 
 
-def lay_out_transposed(
-    k: KernelBuilder, memory: Buffer, base: E | int, matrix: GroupedReader, shape: tuple[int, int]
-) -> None:
+def lay_out_transposed(rows: Rows, matrix: GroupedReader, high: int) -> None:
     """Copy a matrix row by row, which LAPACK takes for its transpose."""
-    high, wide = shape
-    with k.loop("i", high) as i, k.loop("j", wide, kind=LoopKind.SIMD) as j:
-        put(k, memory, base, i * wide + j, matrix.read(i, j))
+    with rows.k.loop("i", high) as i, rows.k.loop("j", rows.width, kind=LoopKind.SIMD) as j:
+        rows.store(i, j, matrix.read(i, j))
 
 
 def parts_in(a: TensorType) -> int:

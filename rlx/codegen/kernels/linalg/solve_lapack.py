@@ -14,9 +14,7 @@ from rlx.codegen.kernels.linalg.lapack import (
     lay_out_transposed,
     needs_room,
     parts_in,
-    put,
     slices,
-    take,
 )
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import chosen_where
@@ -55,24 +53,24 @@ def solve_by_lapack(
     matrices = a.grouped((tuple(range(rank)), (rank,), (rank + 1,)))
     vectors, target = b.grouped(groups), x.grouped(groups)
     with slices(scope, a.type, _room(a.type, b.type, vector=vector)) as slice_:
-        memory, sides, number = slice_.memory, slice_.at("sides"), slice_.number
+        sides, number = slice_.rows("sides", n), slice_.number
         copy = lay_out_transposed if transposed else lay_out
-        copy(k, memory, slice_.at("matrix"), matrices.at(number), (n, n))
+        copy(slice_.rows("matrix", n), matrices.at(number), n)
         given, found = vectors.at(number), target.at(number)
         with k.loop("j", columns) as j, k.loop("i", n, kind=LoopKind.SIMD) as i:
             place = (i,) if vector else (i, j)
-            put(k, memory, sides, j * n + i, given.read(*place))
+            sides.store(j, i, given.read(*place))
         extent, count = integer(k, "extent", n), integer(k, "count", columns)
         exchanged = slice_.array("exchanged", Prim.I32)
         matrix, right = slice_.array("matrix"), slice_.array("sides")
         args = [extent, count, matrix, extent, exchanged, right, extent]
         is_complex = a.dtype.is_complex
-        is_singular = call(k, "gesv", memory.prim, "", args, is_complex=is_complex).ne(0)
+        is_singular = call(k, "gesv", slice_.memory.prim, "", args, is_complex=is_complex).ne(0)
         if on_singular == "error":
             with k.if_(is_singular):
                 k.fail(Status.SINGULAR_MATRIX, number)
         with k.loop("i", n) as i, k.loop("j", columns, kind=LoopKind.SIMD) as j:
-            value = take(k, memory, sides, j * n + i, a.type)
+            value = sides.load(j, i)
             if on_singular == "nan":
                 value = chosen_where(is_singular, spoiled(value), value)
             place = (i,) if vector else (i, j)
