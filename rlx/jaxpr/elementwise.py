@@ -82,6 +82,7 @@ def convert_element_type(equation: JaxprEqn, x: Any) -> Any:
 
 @rule("bitcast_convert_type")
 def bitcast_convert_type(equation: JaxprEqn, x: Any) -> Any:
+    x = lax.stop_gradient(x)  # also where it is of that dtype already
     return lax.bitcast_convert_type(x, np.dtype(equation.params["new_dtype"]))
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.tree_util import tree_flatten
 
 import rlx.jaxpr.bit_generators
 import rlx.jaxpr.collectives
@@ -36,31 +35,37 @@ from rlx.ir.shape import Extent
 from rlx.jaxpr.custom_rules import final
 from rlx.jaxpr.internals import (
     ClosedJaxpr,
+    flatten,
     is_key,
     named_axes,
+    trace_context,
     without_dead_code,
     without_references,
 )
 from rlx.jaxpr.interpret import run
 from rlx.jaxpr.symbols import Symbols, bound_symbols
 from rlx.jaxpr.trees import JAX_ARRAY, Fixed, Structure, split
-from rlx.jaxpr.types import Key, dtype_of, host_array
-from rlx.runtime.arrays import ARRAY_CLASSES
+from rlx.jaxpr.types import Key, argument_array, dtype_of, host_array
+from rlx.runtime.arrays import ARRAY_CLASSES, Array, WeakArray
 from rlx.tracing.apply import wrap
 from rlx.tracing.axes import axis_sizes
+from rlx.tracing.executor import QuickCall
+from rlx.tracing.known_trees import Join
 from rlx.tracing.pytree import register_pytree_node
 from rlx.tracing.trace import (
     as_value,
+    concrete,
     current_trace,
     element_type,
     shape_of,
     source_names,
 )
 from rlx.transforms.jit import JittedFunction, jit
+from rlx.transforms.jit_entries import WEAK, FastPath
 from rlx.transforms.wrapping import stand_for
 
 Function = Callable[..., Any]
-_HOST_CLASSES = frozenset({JAX_ARRAY, *ARRAY_CLASSES})
+_RECENT = 4
 _PROGRAMS_KEPT = 64
 """Traced programs that a function keeps."""
 
@@ -133,17 +138,18 @@ class JaxFunction:
         self._donated = donated
         self._programs: OrderedDict[Any, TracedCall] = OrderedDict()
         self._compiled: OrderedDict[Any, JittedFunction] = OrderedDict()
-        self._fast_paths: dict[Any, JittedFunction] = {}
-        """Compiled calls by JAX's tree of their arguments, where these are arrays alone."""
+        self._fast_paths: OrderedDict[Any, tuple[_FastCall, ...]] = OrderedDict()
+        """Compiled calls by JAX's settings and tree of arguments."""
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace the function into the open trace of rlx, or run it compiled."""
         if not kwargs and self._fast_paths and current_trace() is None:
-            leaves, tree = tree_flatten(args)
-            compiled = self._fast_paths.get(tree)
-            if compiled is not None and all(x.__class__ in _HOST_CLASSES for x in leaves):
-                return compiled(*[np.asarray(x) if x.__class__ is JAX_ARRAY else x for x in leaves])
+            leaves, tree = flatten(args)
+            for way in self._fast_paths.get((tree, trace_context()), ()):
+                arrays = way.arrays(leaves)
+                if arrays is not None and (results := way.attempt(arrays)) is not None:
+                    return way.join(results)
         call = _Call.of(self, args, kwargs)
         if current_trace() is None:
             return self._run(call)
@@ -177,26 +183,35 @@ class JaxFunction:
         return found
 
     def _run(self, call: _Call) -> Any:
-        key = call.structure, call.fixed
+        key = call.structure, call.fixed, trace_context()
+        arrays = list(map(argument_array, call.arrays))
         with self._lock:
             compiled = self._compiled.get(key)
             if compiled is None:
                 compiled = self._compiled[key] = _compiled(self, call)
                 _forget_oldest(self._compiled)
-                self._remember(call, compiled)
-        return compiled(*map(host_array, call.arrays))
+        found = compiled(*arrays)
+        args, kwargs = call.structure.join(call.arrays)
+        kinds = call.structure.mark(list(map(_array_kind, call.arrays)))
+        if not kwargs and not call.fixed and None not in kinds:
+            self._remember(flatten(args)[1], kinds, compiled.fast_path(*arrays))
+        return found
 
-    def _remember(self, call: _Call, compiled: JittedFunction) -> None:
-        """Find `compiled` by the tree of its arguments alone, if all are arrays."""
-        if not call.fixed and not call.structure.fixed and len(self._fast_paths) < _PROGRAMS_KEPT:
-            args, kwargs = call.structure.join(call.arrays)
-            if not kwargs:
-                self._fast_paths[tree_flatten(args)[1]] = compiled
+    def _remember(self, tree: Any, kinds: list[Any], path: FastPath | None) -> None:
+        """Try `path` first for leaves of these kinds in this tree."""
+        if path is None or path.join is None:
+            return
+        way = _FastCall(path.attempt, path.join, kinds)
+        key = tree, trace_context()
+        with self._lock:
+            others = [known for known in self._fast_paths.get(key, ()) if known != way]
+            self._fast_paths[key] = (way, *others[: _RECENT - 1])
+            _forget_oldest(self._fast_paths)
 
     def program(self, call: _Call) -> TracedCall:
         """Return the jaxpr of a call, which is traced once for each kind."""
         axes = {name: _number(name, size) for name, size in axis_sizes().items()}
-        key = (call.structure, call.fixed, call.types(), tuple(axes.items()), _settings())
+        key = (call.structure, call.fixed, call.types(), tuple(axes.items()), trace_context())
         with self._lock:
             program = self._programs.get(key)
             if program is None:
@@ -232,13 +247,42 @@ def _forget_oldest(kept: OrderedDict[Any, Any]) -> None:
         kept.popitem(last=False)
 
 
-def _settings() -> tuple[Any, ...]:
-    config = jax.config
-    return (
-        config.jax_enable_x64,
-        config.jax_numpy_dtype_promotion,
-        config.jax_threefry_partitionable,
-    )
+@dataclass(frozen=True, slots=True)
+class _FastCall:
+    """A compiled call, for leaves of arguments like those that it was made for."""
+
+    attempt: QuickCall
+    join: Join
+    kinds: list[Any]
+    """Of each leaf: whether an array is weakly typed, the class of a number, or what is fixed."""
+
+    def arrays(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """Return the arrays among the leaves; None if one is of another kind."""
+        found = []
+        for x, kind in zip(leaves, self.kinds):  # noqa: B905  hot; of one tree
+            cls = x.__class__
+            if cls is JAX_ARRAY:
+                if x.weak_type is not kind:
+                    return None
+                found.append(np.asarray(x))
+            elif cls in ARRAY_CLASSES:
+                if kind is not False:
+                    return None
+                found.append(x)
+            elif kind is cls or (kind is True and cls is WeakArray):
+                found.append(concrete(x))
+            elif kind.__class__ is not Fixed or kind.value is not x:
+                return None
+        return found
+
+
+def _array_kind(x: Any) -> Any:
+    """Return the kind of an array or number; None for what has no fast path: keys, bools."""
+    if isinstance(x, (JAX_ARRAY, Array)):
+        return x.weak_type
+    if x.__class__ is np.ndarray:
+        return False
+    return x.__class__ if x.__class__ in WEAK else None
 
 
 @dataclass(frozen=True, slots=True)

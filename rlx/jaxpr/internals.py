@@ -10,11 +10,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax._src import config, literals, source_info_util
 from jax._src import core as jax_core
-from jax._src import literals, source_info_util
 from jax._src.interpreters import mlir, partial_eval
 from jax._src.lax import lax
 from jax._src.state import discharge
+from jax._src.tree_util import default_registry
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from rlx.errors import Source
@@ -24,6 +25,11 @@ __all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal"]
 DropVar = jax_core.DropVar
 HOST_ARRAYS = (jax.Array, literals.TypedNdArray)
 """Arrays of JAX that NumPy reads; before JAX 0.9 a constant of a trace is no array of NumPy's."""
+
+trace_context = config.trace_context
+"""Returns the settings of JAX that a trace depends on."""
+flatten = default_registry.flatten
+"""`jax.tree_util.tree_flatten` of one tree, without its checks."""
 
 source_info_util.register_exclusion(str(Path(__file__).parent))
 

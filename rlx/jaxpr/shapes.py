@@ -15,6 +15,8 @@ from rlx.jaxpr.interpret import rule
 from rlx.jaxpr.symbols import extent_of, extents
 from rlx.jaxpr.types import dtype_of
 from rlx.numpy.extent_numbers import extent_number
+from rlx.numpy.indexing import dynamic_slice as block
+from rlx.numpy.indexing import dynamic_update_slice as with_block
 
 
 def result_shape(equation: JaxprEqn) -> tuple[Extent, ...]:
@@ -119,13 +121,14 @@ def slice(equation: JaxprEqn, x: Any) -> Any:
 
 @rule("dynamic_slice")
 def dynamic_slice(equation: JaxprEqn, x: Any, *starts: Any) -> Any:
+    """A block whose starts are clamped; JAX has counted negative ones from the end before."""
     rank = len(equation.invars[0].aval.shape)
-    return lax.dynamic_slice(x, list(starts[:rank]), result_shape(equation))
+    return block(x, list(starts[:rank]), result_shape(equation))
 
 
 @rule("dynamic_update_slice")
 def dynamic_update_slice(_: JaxprEqn, x: Any, update: Any, *starts: Any) -> Any:
-    return lax.dynamic_update_slice(x, update, list(starts))
+    return with_block(x, update, list(starts))
 
 
 @rule("dim_as_value")

@@ -16,7 +16,7 @@ import numpy as np
 from jax.tree_util import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 from rlx.jaxpr.internals import is_key
-from rlx.jaxpr.types import Key, host_array, words_of_keys
+from rlx.jaxpr.types import Key, argument_array, words_of_keys
 from rlx.tracing.pytree import (
     TreeKind,
     register_foreign_array,
@@ -72,6 +72,12 @@ class Structure:
         given = iter(arrays)
         leaves = [next(given) if f.value is _HOLE else f.value for f in self.fixed]
         return self.tree.unflatten(leaves)
+
+    def mark(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the leaves with `arrays` in the holes; others are `Fixed`."""
+        given = iter(arrays)
+        holes = self.fixed or [_ALL_ELEMENTS] * len(arrays)
+        return [next(given) if f.value is _HOLE else f for f in holes]
 
     def names(self) -> list[str]:
         """Return a name for each array, by its path."""
@@ -153,7 +159,7 @@ def _keys_label(_: Hashable, __: int) -> Sequence[str]:
 
 def _split_foreign(x: Any) -> tuple[Sequence[Any], Hashable]:
     arrays, structure = split(x)
-    return list(map(host_array, arrays)), structure
+    return list(map(argument_array, arrays)), structure
 
 
 def _join_foreign(structure: Any, children: list[Any]) -> Any:
@@ -168,5 +174,5 @@ def _foreign_labels(structure: Any, _: int) -> Sequence[str]:
 register_foreign_trees(_found_kind)
 JAX_ARRAY: type = type(jax.numpy.zeros(0))
 """The class of JAX's arrays in memory."""
-register_foreign_array(JAX_ARRAY, host_array)
+register_foreign_array(JAX_ARRAY, argument_array)
 register_pytree_node(Key, lambda k: ((k.words,), k.implementation), Key.join)

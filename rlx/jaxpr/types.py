@@ -14,6 +14,7 @@ import numpy as np
 from rlx.ir.shape import Extent
 from rlx.jaxpr.internals import HOST_ARRAYS, is_key, key_words
 from rlx.jaxpr.symbols import extent_of
+from rlx.runtime.arrays import frozen
 from rlx.tracing.trace import TracedArray
 
 THREEFRY = "threefry2x32"
@@ -44,6 +45,12 @@ def host_array(x: Any) -> Any:
     if not isinstance(x, HOST_ARRAYS):
         return x
     return x if is_key(x) else np.asarray(x)
+
+
+def argument_array(x: Any) -> Any:
+    """Return `host_array(x)`, which keeps that a type is weak."""
+    found = host_array(x)
+    return frozen(found, weak=True) if getattr(x, "weak_type", False) and found is not x else found
 
 
 @dataclass(frozen=True, slots=True)

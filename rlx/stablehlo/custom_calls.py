@@ -63,7 +63,11 @@ def _shape_assertion(operation: Operation, holds: Any, *numbers: Any) -> Any:
     if not bool(holds):
         shown = [x.values.item() if isinstance(x, Numbers) else x for x in numbers]
         text = re.sub(r"\{(\d+)\}", lambda m: _shown(shown, int(m[1])), message)
-        raise InputError(f"from_stablehlo: {text}", source=operation.source)
+        raise InputError(
+            f"from_stablehlo: {text}",
+            source=operation.source,
+            remedy="pass arrays of the extents that the program was exported for",
+        )
     return []
 
 
@@ -80,7 +84,9 @@ def _letter(operation: Operation, name: str) -> str:
     settings = _settings(operation)
     if name not in settings:
         raise FormatError(
-            f"from_stablehlo: a call of LAPACK without {name}", source=operation.source
+            f"from_stablehlo: a call of LAPACK without {name}",
+            source=operation.source,
+            remedy="export the program again, by a version of JAX of the last two years",
         )
     return chr(int(settings[name].value))
 
@@ -157,7 +163,9 @@ def _geev(operation: Operation, a: Any) -> Any:
 def _gees(operation: Operation, a: Any) -> Any:
     if _letter(operation, "sort") != "N":
         raise UnsupportedError(
-            "from_stablehlo: a Schur form with sorted eigenvalues", source=operation.source
+            "from_stablehlo: a Schur form with sorted eigenvalues",
+            source=operation.source,
+            remedy="leave the eigenvalues unsorted",
         )
     form, *vectors = linalg.schur(a, compute_schur_vectors=_letter(operation, "mode") == "V")
     rest = [
@@ -219,4 +227,5 @@ def _approximate_top_k(operation: Operation, x: Any, *_: Any) -> Any:
     raise UnsupportedError(
         "from_stablehlo: ApproxTopK by another order than that of its first operand",
         source=operation.source,
+        remedy="compare its first two arguments by GT or LT",
     )

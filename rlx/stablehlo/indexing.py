@@ -10,6 +10,7 @@ from jaxlib.mlir.dialects import stablehlo
 import rlx.lax as lax
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
+from rlx.numpy.indexing import dynamic_slice as block
 from rlx.stablehlo.extents import extents_of, plain
 from rlx.stablehlo.interpret import Operation, rule
 from rlx.stablehlo.regions import combiner, of_elements, trees
@@ -58,7 +59,7 @@ def _one_slice(x: Any, start: Any, numbers: lax.GatherDimensionNumbers, sizes: A
     if isinstance(start, np.ndarray) and not start.any():
         found = lax.slice(x, (0,) * len(sizes), sizes)
     else:
-        found = lax.dynamic_slice(x, starts, sizes)
+        found = block(x, starts, sizes)
     kept = [n for axis, n in enumerate(sizes) if axis not in numbers.collapsed_slice_dims]
     return found if len(kept) == len(sizes) else lax.reshape(found, tuple(kept))
 

@@ -55,7 +55,10 @@ def parse(content: bytes | str, name: str, budget: Budget) -> ParsedModule:
     try:
         module = ir.Module.parse(text, context)
     except (ir.MLIRError, ValueError) as error:
-        raise FormatError(f"{name}: no module of StableHLO: {_first_lines(error)}") from error
+        raise FormatError(
+            f"{name}: no module of StableHLO: {_first_lines(error)}",
+            remedy="write the module again, or install the version of jaxlib that wrote it",
+        ) from error
     return _program(module, name)
 
 
@@ -139,7 +142,9 @@ def _program(module: Any, name: str, trees: Trees | None = None) -> ParsedModule
         (main,) = functions.values()
     if main is None:
         raise FormatError(
-            f"{name}: the module has no function main, but {', '.join(sorted(functions)) or 'none'}"
+            f"{name}: the module has no function main, but "
+            f"{', '.join(sorted(functions)) or 'none'}",
+            remedy="name the function that is to be called main",
         )
     return ParsedModule(name, module, functions, main, trees)
 

@@ -9,6 +9,8 @@ import rlx.numpy as rnp
 from rlx.ir.shape import Extent
 from rlx.lax import bit_generators
 from rlx.limits import current_budget
+from rlx.numpy.indexing import dynamic_slice as block
+from rlx.numpy.indexing import dynamic_update_slice as with_block
 from rlx.stablehlo.extents import dimension_size, extents_of, plain
 from rlx.stablehlo.interpret import Operation, rule
 from rlx.stablehlo.types import constant as constant_of
@@ -120,12 +122,12 @@ def real_dynamic_slice(operation: Operation, x: Any, *bounds: Any) -> Any:
 
 @rule("stablehlo.dynamic_slice")
 def dynamic_slice(operation: Operation, x: Any, *starts: Any) -> Any:
-    return lax.dynamic_slice(x, list(starts), operation.integers("slice_sizes"))
+    return block(x, list(starts), operation.integers("slice_sizes"))
 
 
 @rule("stablehlo.dynamic_update_slice")
 def dynamic_update_slice(_: Operation, x: Any, update: Any, *starts: Any) -> Any:
-    return lax.dynamic_update_slice(x, update, list(starts))
+    return with_block(x, update, list(starts))
 
 
 @rule("stablehlo.get_dimension_size")

@@ -36,7 +36,9 @@ def dtype_of(type: Any) -> DType:
 def shape_of_type(type: Any) -> tuple[int | None, ...]:
     """Return the extents of a tensor type, None where it leaves them open."""
     if not isinstance(type, ir.RankedTensorType):
-        raise UnsupportedError(f"from_stablehlo: a value of type {type}; tensors have a rank")
+        raise UnsupportedError(
+            f"from_stablehlo: a value of type {type}", remedy="use tensors of a known rank"
+        )
     dynamic = ir.ShapedType.get_dynamic_size()
     return tuple(None if extent == dynamic else int(extent) for extent in type.shape)
 
@@ -68,7 +70,10 @@ def _dense(text: str, dtype: DType, shape: tuple[Any, ...]) -> np.ndarray[Any, A
     """Return the array of an attribute in text: `dense<"0x...">`, a list or one element of all."""
     found = re.search(r'dense<("0x[0-9A-Fa-f]*"|.*?)>\s*:\s*tensor<', text, re.DOTALL)
     if found is None:
-        raise FormatError(f"from_stablehlo: a constant that is no dense array: {text:.100}")
+        raise FormatError(
+            f"from_stablehlo: a constant that is no dense array: {text:.100}",
+            remedy="write constants as dense<...>",
+        )
     content, count = found[1], math.prod(shape)
     if content.startswith('"0x'):
         flat = np.frombuffer(bytes.fromhex(content[3:-1]), dtype.numpy)

@@ -191,6 +191,12 @@ class JittedFunction:
             self._remember(entry, args)
         return entry.results(leaves)
 
+    def fast_path(self, *args: Any) -> FastPath | None:
+        """Return the fast path of calls with arguments like `args`; None where there is none."""
+        entry, _ = self._entry(args, {})
+        attempt = quick_call(entry.run)
+        return None if attempt is None else FastPath.to(entry, attempt, args)
+
     def _remember(self, entry: Entry, args: tuple[Any, ...]) -> None:
         """Try `entry` first the next time."""
         attempt = quick_call(entry.run)
