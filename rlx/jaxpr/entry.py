@@ -147,8 +147,7 @@ class JaxFunction:
         if not kwargs and self._fast_paths and current_trace() is None:
             leaves, tree = flatten(args)
             for way in self._fast_paths.get((tree, trace_context()), ()):
-                arrays = way.arrays(leaves)
-                if arrays is not None and (results := way.attempt(arrays)) is not None:
+                if (results := way.results(leaves)) is not None:
                     return way.join(results)
         call = _Call.of(self, args, kwargs)
         if current_trace() is None:
@@ -256,15 +255,28 @@ class _FastCall:
     kinds: list[Any]
     """Of each leaf: whether an array is weakly typed, the class of a number, or what is fixed."""
 
-    def arrays(self, leaves: Sequence[Any]) -> list[Any] | None:
+    def results(self, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Return the results for leaves of these kinds; None for others."""
+        arrays = self._arrays(leaves)
+        if arrays is None:
+            return None
+        found = self.attempt(arrays)
+        if found is None and not any(x.__class__ is JAX_ARRAY and x.weak_type for x in arrays):
+            return self.attempt(list(map(host_array, arrays)))
+        return found
+
+    def _arrays(self, leaves: Sequence[Any]) -> list[Any] | None:
         """Return the arrays among the leaves; None if one is of another kind."""
         found = []
         for x, kind in zip(leaves, self.kinds):  # noqa: B905  hot; of one tree
             cls = x.__class__
             if cls is JAX_ARRAY:
-                if x.weak_type is not kind:
+                if kind is False:
+                    found.append(x)  # `attempt` takes none of a weak type
+                elif kind is True and x.weak_type:
+                    found.append(np.asarray(x))
+                else:
                     return None
-                found.append(np.asarray(x))
             elif cls in ARRAY_CLASSES:
                 if kind is not False:
                     return None

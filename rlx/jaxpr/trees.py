@@ -17,6 +17,7 @@ from jax.tree_util import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 from rlx.jaxpr.internals import is_key
 from rlx.jaxpr.types import Key, argument_array, words_of_keys
+from rlx.runtime.arrays import BUFFER_CLASSES
 from rlx.tracing.pytree import (
     TreeKind,
     register_foreign_array,
@@ -172,7 +173,8 @@ def _foreign_labels(structure: Any, _: int) -> Sequence[str]:
 
 
 register_foreign_trees(_found_kind)
-JAX_ARRAY: type = type(jax.numpy.zeros(0))
+JAX_ARRAY: Any = type(jax.numpy.zeros(0))
 """The class of JAX's arrays in memory."""
+BUFFER_CLASSES[:] = [JAX_ARRAY]
 register_foreign_array(JAX_ARRAY, argument_array)
 register_pytree_node(Key, lambda k: ((k.words,), k.implementation), Key.join)

@@ -178,6 +178,10 @@ ARRAY_CLASSES = frozenset({ndarray, Array})
 """Classes of arrays that compiled code reads in place."""
 
 
+BUFFER_CLASSES: list[type] = []
+"""At most one class of another library's arrays, which compiled code reads as buffers."""
+
+
 def frozen(array: Plain, weak: bool = False) -> Array:
     """Return `array`, which has no other writer, as an immutable one."""
     cls = WeakArray if weak else Array

@@ -24,7 +24,7 @@ from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.locks import refuse_reentry
 from rlx.runtime.arena import Arena
-from rlx.runtime.arrays import ARRAY_CLASSES, frozen
+from rlx.runtime.arrays import ARRAY_CLASSES, BUFFER_CLASSES, frozen
 from rlx.runtime.arrays import Array as ImmutableArray
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
@@ -369,6 +369,7 @@ class Executable(CompiledCode):
             donated_copy,
             DonatedMemory,
             ImmutableArray,
+            BUFFER_CLASSES[0] if BUFFER_CLASSES else ImmutableArray,
             tuple(self._input_port(i, view) for i, view in enumerate(call.input_views)),
             tuple(self._output_port(i, view) for i, view in enumerate(call.output_views)),
         )

@@ -1,7 +1,7 @@
 /* The short way from Python into a compiled graph: a callable that takes NumPy arrays.
 
    `Call` does what `Executable._execute` does, for arguments that are exactly right: arrays of
-   the dtypes and shapes of the graph, dense and aligned. For anything else it returns None, and
+   the dtypes and shapes of the graph, dense and aligned, NumPy's or of one class of buffers. For anything else it returns None, and
    has done nothing that matters; the caller then takes the long way, which converts, explains
    and raises. All addresses come from the executable, which a `Call` keeps alive. */
 
@@ -11,6 +11,7 @@
 #include <numpy/arrayobject.h>
 
 #define MOST_AXES 64 /* of an array, in NumPy 2 */
+#define MOST_ALIGNED 16 /* bytes to which elements of any type are aligned */
 
 /* An input or an output: what arrays must be, and its offset in the arena. */
 typedef struct {
@@ -32,6 +33,10 @@ typedef struct {
   PyObject *copy_donated;
   PyTypeObject *donated_memory;
   PyTypeObject *array_class; /* what inputs may be besides NumPy's arrays */
+  PyTypeObject *buffer_class; /* another library's arrays, which are read as buffers */
+  PyObject *weak_name;
+  Py_buffer *buffers; /* those that this call has open */
+  Py_ssize_t opened;
   Py_ssize_t inputs, outputs;
   Port *ports; /* inputs, then outputs */
 } Call;
@@ -46,6 +51,50 @@ static bool fits(const Call *call, const Port *port, PyObject *value) {
          PyArray_ISCARRAY_RO(array);
 }
 
+/* Return NumPy's letter for the kind of elements of a format of the module `struct`. */
+static char kind_of(const char *format) {
+  if (strchr("<=@", *format) != NULL) format++;
+  if (*format == '?') return 'b';
+  if (*format == 'Z') return 'c';
+  if (strchr("efd", *format) != NULL) return 'f';
+  if (strchr("bhilq", *format) != NULL) return 'i';
+  return strchr("BHILQ", *format) != NULL ? 'u' : 0;
+}
+
+static bool buffer_fits(const Port *port, const Py_buffer *buffer) {
+  if (buffer->ndim != port->rank || buffer->itemsize != PyDataType_ELSIZE(port->dtype) ||
+      kind_of(buffer->format) != port->dtype->kind) {
+    return false;
+  }
+  for (int axis = 0; axis < port->rank; axis++) {
+    if (buffer->shape[axis] != port->extents[axis]) return false;
+  }
+  return buffer->buf != NULL && (uintptr_t)buffer->buf % MOST_ALIGNED == 0;
+}
+
+static bool is_weakly_typed(const Call *call, PyObject *value) {
+  PyObject *weak = PyObject_GetAttr(value, call->weak_name);
+  if (weak == NULL) PyErr_Clear();
+  Py_XDECREF(weak);
+  return weak != Py_False;
+}
+
+/* Return the elements of another library's array, which is held until the call ends, or NULL. */
+static const char *opened(Call *call, const Port *port, PyObject *value) {
+  if (Py_TYPE(value) != call->buffer_class || is_weakly_typed(call, value)) return NULL;
+  Py_buffer *buffer = &call->buffers[call->opened];
+  if (PyObject_GetBuffer(value, buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
+    PyErr_Clear(); /* the slow path converts or raises */
+    return NULL;
+  }
+  call->opened++;
+  return buffer_fits(port, buffer) ? buffer->buf : NULL;
+}
+
+static void close_buffers(Call *call) {
+  while (call->opened > 0) PyBuffer_Release(&call->buffers[--call->opened]);
+}
+
 /* True for what `donated_copy` returned, unless there are views of it: they share its base. */
 static bool may_overwrite(const Call *call, const Port *output, PyArrayObject *array) {
   PyObject *base = PyArray_BASE(array);
@@ -56,9 +105,9 @@ static bool may_overwrite(const Call *call, const Port *output, PyArrayObject *a
          (PyArray_ISWRITEABLE(array) || !PyArray_CheckExact(array));
 }
 
-/* True if `array` has bytes in common with an array that this call overwrites. */
-static bool overlaps(const Call *call, PyArrayObject *array, PyObject *results) {
-  const char *start = PyArray_BYTES(array), *stop = start + PyArray_NBYTES(array);
+/* True if `bytes` from `start` on are in an array that this call overwrites. */
+static bool overlaps(const Call *call, const char *start, size_t bytes, PyObject *results) {
+  const char *stop = start + bytes;
   for (Py_ssize_t i = 0; i < call->outputs; i++) {
     PyArrayObject *other = (PyArrayObject *)PyTuple_GET_ITEM(results, i);
     if (other == NULL) continue;
@@ -77,7 +126,7 @@ static int take_donated(Call *call, PyObject *const *values, PyObject *results) 
     PyObject *array = values[i];
     const Port *output = &call->ports[call->inputs + port->replaced_by];
     if (may_overwrite(call, output, (PyArrayObject *)array) &&
-        !overlaps(call, (PyArrayObject *)array, results)) {
+        !overlaps(call, PyArray_BYTES((PyArrayObject *)array), port->bytes, results)) {
       Py_INCREF(array);
     } else if ((array = PyObject_CallFunctionObjArgs(call->copy_donated, array, output->shown_as,
                                                      NULL)) == NULL) {
@@ -93,14 +142,16 @@ static int take_inputs(Call *call, PyObject *const *values, PyObject *results) {
   for (Py_ssize_t i = 0; i < call->inputs; i++) {
     Port *port = &call->ports[i];
     if (port->replaced_by >= 0) continue;
-    if (!fits(call, port, values[i])) return 0;
-    PyArrayObject *array = (PyArrayObject *)values[i];
-    if (port->moved != NULL && !overlaps(call, array, results)) {
-      *port->moved = PyArray_BYTES(array) - port->place;
+    const char *elements = fits(call, port, values[i])
+                               ? PyArray_BYTES((PyArrayObject *)values[i])
+                               : opened(call, port, values[i]);
+    if (elements == NULL) return 0;
+    if (port->moved != NULL && !overlaps(call, elements, port->bytes, results)) {
+      *port->moved = elements - port->place;
       continue;
     }
     if (port->moved != NULL) *port->moved = 0;
-    memcpy(port->place, PyArray_BYTES(array), port->bytes);
+    memcpy(port->place, elements, port->bytes);
   }
   return 1;
 }
@@ -161,6 +212,7 @@ static PyObject *call_locked(Entry *entry, PyObject *const *values) {
   if (state > 0) state = take_donated(call, values, results);
   if (state > 0) state = take_inputs(call, values, results);
   if (state > 0) state = run(entry) ? 1 : -1;
+  close_buffers(call);
   if (state > 0) state = give_outputs(call, results);
   if (state > 0) return results;
   Py_DECREF(results);
@@ -227,7 +279,8 @@ static bool read_ports(Call *call, PyObject *inputs, PyObject *outputs) {
   call->inputs = PyTuple_GET_SIZE(inputs);
   call->outputs = PyTuple_GET_SIZE(outputs);
   call->ports = PyMem_Calloc((size_t)(call->inputs + call->outputs + 1), sizeof(Port));
-  if (call->ports == NULL) {
+  call->buffers = PyMem_Calloc((size_t)call->inputs + 1, sizeof(Py_buffer));
+  if (call->ports == NULL || call->buffers == NULL) {
     PyErr_NoMemory();
     return false;
   }
@@ -247,9 +300,11 @@ static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *names) {
   if (!has_no_names(names)) return NULL;
   Call *call = (Call *)type->tp_alloc(type, 0);
   if (call == NULL) return NULL;
-  if (PyArg_ParseTuple(args, "O!OO!O!O!O!", &PyTuple_Type, &entry, &call->copy_donated,
+  if (PyArg_ParseTuple(args, "O!OO!O!O!O!O!", &PyTuple_Type, &entry, &call->copy_donated,
                        &PyType_Type, &call->donated_memory, &PyType_Type, &call->array_class,
-                       &PyTuple_Type, &inputs, &PyTuple_Type, &outputs) &&
+                       &PyType_Type, &call->buffer_class, &PyTuple_Type, &inputs, &PyTuple_Type,
+                       &outputs) &&
+      (call->weak_name = PyUnicode_InternFromString("weak_type")) != NULL &&
       read_entry(&call->entry, args, entry, call_vector) && read_ports(call, inputs, outputs)) {
     return (PyObject *)call;
   }
@@ -261,6 +316,8 @@ static void call_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   call_clear(self);
+  Py_XDECREF(((Call *)self)->weak_name);
+  PyMem_Free(((Call *)self)->buffers);
   PyMem_Free(((Call *)self)->ports);
   type->tp_free(self);
   Py_DECREF(type);

@@ -201,6 +201,7 @@ def shapes() -> Iterator[Use]:
         ("slice", lambda x: lax.slice(x, (1, 0), (3, 4), (1, 2)), (x,)),
         ("dynamic_slice", lambda x, i: lax.dynamic_slice(x, (i, i * 3), (2, 2)), (x, i)),
         ("dynamic_slice-outside", lambda x, i: lax.dynamic_slice(x, (i + 9, -i), (2, 2)), (x, i)),
+        ("dynamic_slice-before", lambda x, i: lax.dynamic_slice(x, (i - 9, i), (2, 2)), (x, i)),
         (
             "dynamic_update_slice",
             lambda x, u, i: lax.dynamic_update_slice(x, u, (i, i * 5)),

@@ -12,6 +12,7 @@ import rlx
 import rlx.jax
 from rlx.errors import InternalError, NoRuleError, UnsupportedError
 from rlx.ir.dtype import DType
+from rlx.runtime.gateway import find_gateway
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'rlx[jax]'")
 
@@ -394,3 +395,62 @@ def test_what_a_rule_of_the_program_raises_is_the_reason_that_is_given() -> None
     assert rlx.from_jax(f)(1.0) == 2.0
     with pytest.raises(NoRuleError, match="KeyError: 'no slope'"):
         rlx.grad(rlx.from_jax(f))(1.0)
+
+
+# Calls of compiled functions
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint32", "bool", "complex64", "bfloat16"])
+def test_arrays_of_jax_and_numpy_are_one_argument(dtype: str) -> None:
+    f = rlx.from_jax(lambda x, y: {"a": x, "b": (x[::-1], y)})
+    find_gateway(wait=True)
+    x = jnp.asarray([1, 0, 1]).astype(dtype)
+    for _ in range(4):
+        for given in (x, np.asarray(x), jnp.stack([x, x])[:, 0], x[None]):
+            y = np.asarray(given)
+            close(f(given, x), {"a": y, "b": (y[::-1], x)})
+
+
+def test_weak_types_of_arguments_are_kept() -> None:
+    f = rlx.from_jax(lambda x: x * jnp.ones(2, jnp.bfloat16))
+    find_gateway(wait=True)
+    for _ in range(4):
+        assert f(jnp.asarray(2.0)).dtype == f(2.0).dtype == jnp.bfloat16
+        assert f(jnp.asarray(2.0, "float32")).dtype == np.float32
+        assert rlx.jit(f)(jnp.asarray(2.0)).dtype == jnp.bfloat16
+
+
+def test_a_setting_of_jax_is_followed_by_the_next_call() -> None:
+    f = rlx.from_jax(lambda x: x + jnp.arange(2.0))
+    for is_wide in (False, True, False):
+        with jax.enable_x64(is_wide):
+            assert f(np.float32(1)).dtype == (np.float64 if is_wide else np.float32)
+
+
+def test_a_deleted_array_is_refused() -> None:
+    f, x = rlx.from_jax(lambda x: x + 1), jnp.ones(3)
+    find_gateway(wait=True)
+    for _ in range(4):
+        f(x)
+    x.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        f(x)
+
+
+def test_a_donated_array_of_jax_is_left_as_it_is() -> None:
+    f, x = rlx.from_jax(lambda x: x + 1, donate_argnums=0), jnp.ones(3)
+    find_gateway(wait=True)
+    for _ in range(4):
+        close(f(x), np.full(3, 2, "float32"))
+    close(x, np.ones(3, "float32"))
+
+
+def test_static_leaves_are_found_by_identity() -> None:
+    f = rlx.from_jax(lambda function, x: function(x))
+    for function in (jnp.sin, jnp.cos, jnp.sin, jnp.tanh):
+        close(f(function, X), function(X))
+
+
+def test_bits_have_no_derivatives() -> None:
+    f = rlx.from_jax(lambda x: lax.bitcast_convert_type(x, np.float32) * x)
+    assert rlx.grad(f)(np.float32(3)) == 3
