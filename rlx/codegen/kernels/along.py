@@ -104,12 +104,20 @@ def along(scope: Scope, x: Reader, y: Writer, axis: int) -> Iterator[Slice]:
     if split.are_rows:
         source, target = x.grouped(split.groups[:2]), y.grouped(split.groups[:2])
         with rows(scope.k, "row", source.extent(0), elements) as row:
-            yield Row(scope, x, source.at(row), (y, target.at(row)))
+            ahead = source.at(row + 1) if _is_streamed(scope, x) else None
+            yield Row(scope, x, source.at(row), (y, target.at(row)), ahead)
         return
     lines, results = x.grouped(split.groups), y.grouped(split.groups)
     with column_blocks(scope, split.outer, split.inner, elements, kept=split.length) as columns:
         outer = columns.outer
         yield Block(scope, x, y, lines.at(outer), results.at(outer), columns)
+
+
+def _is_streamed(scope: Scope, x: Reader) -> bool:
+    """True if `x` is read from memory beyond the cache of a core."""
+    elements = x.type.elements
+    is_stored = x.memory is not None
+    return is_stored and isinstance(elements, int) and elements * x.prim.size > scope.target.l2
 
 
 def _is_kept(y: Writer) -> bool:
@@ -125,6 +133,8 @@ class Row(Slice):
     x: Reader
     source: GroupedReader
     result: tuple[Writer, GroupedWriter] | None = None
+    ahead: GroupedReader | None = None
+    """The next row, where it is worth a prefetch while this one is computed."""
 
     @property
     def length(self) -> Extent:
@@ -166,6 +176,8 @@ class Row(Slice):
         total = k.mutable("sum", const(0.0, self.x.prim))
         folded = [(total, BinaryOp.ADD)]
         with k.loop("i", stop, start=start, kind=LoopKind.SIMD, accumulators=folded) as i:
+            if self.ahead is not None:
+                self.ahead.ask_for(i, count=1)
             value = prepare(self.source.read_real(i), index(0))
             if keep is not None:
                 value = k.let("weight", value)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import rlx.runtime.compile as runtime
+from rlx.codegen.loops.nodes import Prefetch
+from rlx.codegen.loops.visit import walk
 from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.runtime.executable import Executable
+from rlx.runtime.lower import lower_for
+from rlx.target import detect_target
 
 BACKENDS = ("c", "llvm")
 
@@ -57,3 +63,18 @@ def test_extrema_of_eight_lines_at_once_are_written_out_once_each(dtype: str) ->
     compiled = runtime.compile(g, backend="c", threads=1)
     assert isinstance(compiled, Executable)
     assert compiled.c_source.count(" ? ") == 8 + 1  # eight in the pass, one for the line left over
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("rows", [4, 2000])
+def test_softmax_prefetches_the_next_row_of_what_exceeds_the_cache(backend: str, rows: int) -> None:
+    g = Graph("softmax")
+    g.set_outputs([g.softmax(g.input("x", (rows, 1030)), axis=-1)])
+    target = replace(detect_target(), l2=1 << 20, has_vectors=True)
+    program = lower_for(g, target)
+    (kernel,) = [k for k in program.kernels.values() if "softmax" in k.name]
+    assert any(isinstance(s, Prefetch) for s in walk(kernel.body)) == (rows == 2000)
+    x = np.random.default_rng(6).standard_normal((rows, 1030)).astype(np.float32)
+    weights = np.exp(x - x.max(1, keepdims=True))
+    (found,) = runtime.compile(g, backend=backend, threads=1).run({"x": x})
+    np.testing.assert_allclose(found, weights / weights.sum(1, keepdims=True), rtol=3e-6)

@@ -36,6 +36,7 @@ from rlx.codegen.loops.nodes import (
     Load,
     Local,
     LoopKind,
+    Prefetch,
     Prim,
     Ramp,
     Select,
@@ -48,6 +49,9 @@ from rlx.codegen.loops.nodes import (
 )
 from rlx.codegen.loops.passes.strides import stride
 from rlx.codegen.loops.visit import rewrite_expression
+
+CACHE_LINE = 64
+"""Bytes."""
 
 
 class CannotWidenError(Exception):
@@ -192,6 +196,8 @@ class Widener:
             case If():
                 self._require_uniform(node.condition)
                 return If(node.condition, self.block(node.then), self.block(node.orelse))
+            case Prefetch():
+                return self._prefetch(node)
             case Comment():
                 return node
             case _:
@@ -225,6 +231,15 @@ class Widener:
         ]
         self._before += stores[:-1]
         return stores[-1]
+
+    def _prefetch(self, node: Prefetch) -> Prefetch:
+        """Hint at the lines of all lanes, the first last."""
+        if stride(node.index, self._strides) != 1:
+            raise CannotWidenError
+        per_line = max(1, CACHE_LINE // node.buffer.prim.size)
+        rest = (_plus(node.index, lane) for lane in range(per_line, self.lanes, per_line))
+        self._before += [Prefetch(node.buffer, index) for index in rest]
+        return node
 
     def _inner_loop(self, node: For) -> For:
         self._require_uniform(node.start)

@@ -107,3 +107,21 @@ def test_serial_loops_and_those_with_masks_stay() -> None:
             k.store(y, j, 1.0)
 
     unchanged(in_vectors, write)
+
+
+def test_a_prefetch_is_one_for_each_cache_line_of_the_lanes() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("i", 16, kind=LoopKind.SIMD) as i:
+            k.prefetch(x, i + 1024)
+            k.store(y, i, k.load(x, i))
+
+    check(
+        lambda kernel: vectorize(kernel, 128),
+        write,
+        """
+        for i in 0 .. 16 step 16:
+          prefetch x[i + 1032]
+          prefetch x[i + 1024]
+          y[i; 16] = x[i; 16]
+        """,
+    )
