@@ -32,7 +32,7 @@ from rlx.ir.shape import Extent, format_shape, product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
 from rlx.passes.layout.given_schedules import given_schedule
 from rlx.passes.layout.prepared import is_prepared
-from rlx.passes.layout.split_product import Matrices, product_loops
+from rlx.passes.layout.split_product import WAYS, Matrices, product_loops, rows_in_a_set
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
 
@@ -198,7 +198,23 @@ def _choose(node: Node, target: Target) -> Choice:
     one_panel = found.width == tile.columns and not right
     if one_panel and upper(found.inner) * columns >= _MIN_PANEL:
         return Why.ONE_PANEL.because(columns, lowering=found.scheduled(tile, packed=False))
-    return _packing(found, tile)
+    return _packing(found, _uncrowded(found, tile, target.vector_registers))
+
+
+def _uncrowded(found: Product, tile: Tile, registers: int) -> Tile:
+    """Return a tile half as high and twice as wide where rows of `a` evict each other.
+
+    It has as many sums, and its rows need not be copied first.
+    """
+    columns = 2 * tile.columns
+    most = (registers - _REGISTERS_BESIDE_TILE) * tile.lanes // columns
+    if found.transposed[0] or found.columns % columns or tile.columns != _NARROW * tile.lanes:
+        return tile
+    rows = -(-found.rows // -(-found.rows // most))
+    row_bytes = upper(found.inner) * found.size
+    crowded, still = (rows_in_a_set(count, row_bytes) for count in (tile.rows, rows))
+    is_as_large = rows * columns >= tile.rows * tile.columns
+    return Tile(rows, columns, tile.lanes) if is_as_large and crowded >= WAYS >= still else tile
 
 
 def _choose_in_place(found: Product, target: Target) -> Choice | None:

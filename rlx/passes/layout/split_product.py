@@ -30,7 +30,7 @@ _GROUP_BYTES = 512 * 1024
 _LINE, _SETS = 64, 64
 """Bytes of a cache line, and sets of a first-level cache."""
 
-_WAYS = 6
+WAYS = 6
 """Rows of a tile that may start in one set of the cache; the panel needs ways, too."""
 
 _DEPTH_BYTES = 2 * 1024
@@ -142,7 +142,7 @@ def split_product(
     panel_bytes = row_bytes * width
     depth = _part(inner, _DEPTH_BYTES // size)
     group = min(panels, max(1, _GROUP_BYTES // (depth * width * size)))
-    copies = group > 2 and (turned or _crowds(rows, row_bytes))
+    copies = group > 2 and (turned or rows_in_a_set(rows, row_bytes) > WAYS)
     if not copies:
         depth = max(1, inner)
         group = min(panels, max(1, _GROUP_BYTES // panel_bytes))
@@ -153,10 +153,9 @@ def split_product(
     return min(_candidates(least), key=lambda split: _cost(split, batch))
 
 
-def _crowds(rows: int, row_bytes: int) -> bool:
-    """True if the rows of a tile start in few sets of the cache and would drive each other out."""
-    sets = Counter(row * row_bytes // _LINE % _SETS for row in range(rows))
-    return max(sets.values()) > _WAYS
+def rows_in_a_set(rows: int, row_bytes: int) -> int:
+    """Return how many rows of a tile start in one set of the cache, at most."""
+    return max(Counter(row * row_bytes // _LINE % _SETS for row in range(rows)).values())
 
 
 def _part(extent: int, most: int) -> int:

@@ -6,7 +6,11 @@ import itertools
 
 import pytest
 
+from rlx.ir.graph import Graph
+from rlx.ir.lowering import Schedule
+from rlx.passes.layout.pack_operands import choose_product
 from rlx.passes.layout.split_product import Split, split_product
+from rlx.target import named_target
 
 SHAPES = [
     # batch, height, inner, panels, rows, width
@@ -75,3 +79,24 @@ def test_a_long_inner_extent_is_cut_where_rows_are_copied() -> None:
 def test_small_products_are_one_item() -> None:
     cut = split(1, 16, 16, 1, 8, 16)
     assert cut.blocks * cut.groups == 1
+
+
+@pytest.mark.parametrize(
+    ("height", "inner", "columns", "tile"),
+    [
+        (1024, 1024, 1024, (6, 64)),
+        (64, 4096, 1024, (6, 64)),
+        (512, 512, 512, (6, 64)),
+        (1024, 768, 768, (12, 32)),
+        (1024, 1024, 1056, (12, 32)),
+        (16, 2048, 2048, (8, 48)),
+    ],
+)
+def test_tiles_are_lower_and_wider_where_rows_start_in_few_sets_of_the_cache(
+    height: int, inner: int, columns: int, tile: tuple[int, int]
+) -> None:
+    g = Graph("product")
+    x, w = g.input("x", (height, inner)), g.param("w", (inner, columns))
+    chosen = choose_product(g.matmul(x, w).node, named_target("x86-64-v4")).lowering
+    assert isinstance(chosen, Schedule)
+    assert (chosen.rows, chosen.columns) == tile
