@@ -80,6 +80,33 @@ def test_training_steps_change_params_and_buffers_alike(
         close(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("shape", "outputs", "how"),
+    [
+        ((2, 256, 4, 4), 512, {"kernel_size": 3, "stride": 2, "padding": 1}),
+        ((1, 64, 9, 9), 256, {"kernel_size": (3, 2), "dilation": 4, "bias": False}),
+    ],
+)
+def test_few_windows_are_multiplied_by_weights_as_they_are_in_memory(
+    shape: Any, outputs: int, how: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlx.torch.rules import convolutions
+
+    seen, over_windows = [], convolutions._over_windows
+    monkeypatch.setattr(
+        convolutions, "_over_windows", lambda *args: (seen.append(args), over_windows(*args))[1]
+    )
+    model, x = nn.Conv2d(shape[1], outputs, **how), torch.randn(shape, requires_grad=True)
+    found, expected = compiled(model)(x), model(x)
+    close(found, expected)
+    leaves, g = [x, *model.parameters()], torch.randn_like(expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, leaves, g), torch.autograd.grad(expected, leaves, g), strict=True
+    ):
+        close(ours, theirs, 1e-4)
+    assert len(seen) == 3  # forward, and the gradients by image and by weights
+
+
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("masked", ["none", "steps", "padding"])
 def test_encoder_layers_are_one_operator_in_inference(norm_first: bool, masked: str) -> None:

@@ -2,10 +2,11 @@
 
 `matmul(a, b)` gets a tile, and reads `pack_panels(b)` unless `b` changes and has few rows of `a`
 to pay for packing, or has the columns of one panel, which packing would only copy. Rows of a `b`
-that changes are streamed past few rows of `a`: reading `b` takes the time. Where nothing pays it
-stays as it is. Sums of one term are elementwise products, to which 0.0 is added. Transposes of
-either operand are absorbed (`stored_matmul`). Products of bf16 run over words of two where the
-target multiplies pairs and that pays (`stored_matmul`, too), and are widened elsewhere:
+that changes are streamed past few rows of `a`: reading `b` takes the time. The transpose of a
+matrix that changes is not packed where `a` is smaller: the product is computed transposed. Where
+nothing pays it stays as it is. Sums of one term are elementwise products, to which 0.0 is added.
+Transposes of either operand are absorbed (`stored_matmul`). Products of bf16 run over words of two
+where the target multiplies pairs and that pays (`stored_matmul`, too), and are widened elsewhere:
 
     %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
                                 %3 = matmul %x, %2 lowering = schedule(rows = 12, ...)
@@ -17,6 +18,7 @@ before fusion, so that what follows a product fuses with the packed form.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Literal
 
@@ -63,6 +65,15 @@ _MIN_ROWS = 4
 _FEW_ROWS = 24
 """Rows of `a` up to which an activation is not packed: it is read once or twice."""
 
+_SOME_ROWS = 128
+"""... if the second-level cache holds a panel of it, which is read again for each tile of rows."""
+
+_WAYS = 8
+"""Lines that the second-level cache holds of those that are its size, divided by this, apart."""
+
+_TURNED = 0.8
+"""Elements that a product computed transposed moves, of those that packing `b` would: measured."""
+
 _REGISTERS_PER_ROW = 4
 """Registers that each row of a streamed product takes: up to 8 rows with 32 of them."""
 
@@ -85,6 +96,10 @@ def pack_operands(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass
     def rule(node: Node) -> Value | None:
         if node.lowering is not None:
             return None
+        turned = turned_product(node, target)
+        if turned is not None:
+            inner = rule(turned.node)
+            return ops.transpose(turned if inner is None else inner, perm=(1, 0))
         choice = choose_product(node, target)
         seen(node, choice)
         packed = packed_product(node, choice)
@@ -189,7 +204,7 @@ def _choose(node: Node, target: Target) -> Choice:
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
         return Why.BATCHES.because(format_shape(a.shape[:-2]), format_shape(b.shape[:-2]))
     right = found.transposed[1]
-    if not right and stays_in_place(b, found.rows, upper(found.inner), columns):
+    if not right and stays_in_place(found):
         in_place = _choose_in_place(found, target)
         if in_place is not None:
             return in_place
@@ -226,9 +241,22 @@ def _choose_in_place(found: Product, target: Target) -> Choice | None:
         streamed = choose_stream(rows, columns, lanes, registers)
         return Why.STREAMED.because(rows, most, streamed)
     tile = choose_tile(rows, columns, lanes, registers, whole=True)
-    if tile.columns < 2 * lanes:
+    if tile.columns < 2 * lanes or not (rows <= _FEW_ROWS or _holds_panel(found, tile, target)):
         return None
-    return Why.IN_PLACE.because(rows, _FEW_ROWS, found.scheduled(tile, packed=False))
+    limit = _FEW_ROWS if rows <= _FEW_ROWS else _SOME_ROWS
+    return Why.IN_PLACE.because(rows, limit, found.scheduled(tile, packed=False))
+
+
+def _holds_panel(found: Product, tile: Tile, target: Target) -> bool:
+    """True if the second-level cache holds the rows of an unpacked panel.
+
+    Rows that are a multiple of a power of two apart share few of its sets; how far apart rows of a
+    symbolic number of columns are is not known.
+    """
+    if found.width != found.columns:
+        return False
+    apart = math.gcd(found.columns * found.size, target.l2 // _WAYS)
+    return upper(found.inner) * max(apart, 2 * tile.columns * found.size) <= target.l2
 
 
 def _packing(found: Product, tile: Tile) -> Choice:
@@ -340,9 +368,30 @@ def pays(node: Node, height: Extent, inner: Extent, columns: int) -> bool:
     return rows >= _MIN_ROWS and rows * upper(inner) * columns >= _MIN_WORK
 
 
-def stays_in_place(b: Value, height: int, inner: int, columns: int) -> bool:
-    """True if `b` is computed anew and has so few rows of `a` that packing it would not pay."""
-    return height <= _FEW_ROWS and inner * columns >= _MIN_ELEMENTS and not is_prepared(b)
+def stays_in_place(found: Product) -> bool:
+    """True if `b` is computed anew and has so few rows of `a` that packing it may not pay."""
+    elements = upper(found.inner) * found.columns
+    return found.rows <= _SOME_ROWS and elements >= _MIN_ELEMENTS and not is_prepared(found.b)
+
+
+def turned_product(node: Node, target: Target) -> Value | None:
+    """Return `w @ a^T` for `a @ w^T` where that moves fewer elements; None elsewhere.
+
+    Packing transposes all of `w`. In its place `a` is packed, and the result transposed.
+    """
+    (a, left), (w, right) = product_operands(node)
+    if a.dtype not in (DType.F32, DType.F64) or not target.has_vectors or left or not right:
+        return None
+    (rows, inner), (columns, _) = a.shape[-2:], w.shape[-2:]
+    if a.rank != 2 or w.rank != 2 or is_prepared(w) or given_schedule(node, target) is not None:
+        return None
+    if not (isinstance(rows, int) and isinstance(inner, int) and isinstance(columns, int)):
+        return None
+    moved, packed = rows * (inner + 2 * columns), inner * columns
+    if rows * packed < _MIN_WORK or moved > _TURNED * packed:
+        return None
+    turned: Value = ops.matmul(w, ops.transpose(a, perm=(1, 0)))
+    return turned
 
 
 def without_transpose(value: Value) -> tuple[Value, bool]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import rlx
 import rlx.numpy as rnp
 from rlx import nn
+from rlx.ir import ops
+from rlx.passes.layout.prepared import is_prepared
 from rlx.torch.registry import rule
+from rlx.tracing.apply import emit
+from rlx.tracing.trace import as_value
+
+_FEW = 8
+"""Outputs of a convolution per window from which on weights are not packed: measured."""
+
+_MANY_WEIGHTS = 1 << 16
+"""Elements of weights that are few enough to pack."""
 
 
 @rule("convolution", "_convolution", "mkldnn_convolution")
@@ -29,7 +40,43 @@ def convolution(
     if transposed:
         longer = _each(output_padding, axes)
         return _transposed(x, w, bias, stride, padding, dilation, longer, groups)
+    if groups == 1 and _has_few_windows(x, w, stride, padding, dilation):
+        return _over_windows(x, w, bias, stride, padding, dilation)
     return nn.conv(x, w, stride, sides, bias=bias, dilation=dilation, groups=groups)
+
+
+def _has_few_windows(
+    x: Any, w: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> bool:
+    """True where packing weights at every call costs more than copying windows does."""
+    if not all(isinstance(n, int) for n in (*x.shape, *w.shape)) or is_prepared(as_value(w)):
+        return False
+    windows = x.shape[0] * math.prod(_positions(x, w, stride, padding, dilation))
+    size = math.prod(w.shape)
+    return math.prod(w.shape[2:]) > 1 and windows * _FEW <= w.shape[0] and size >= _MANY_WEIGHTS
+
+
+def _over_windows(
+    x: Any, w: Any, bias: Any, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Any:  # fmt: skip
+    """Multiply weights as they are in memory, one row for each output, by windows as columns."""
+    windows = emit(
+        ops.im2col, x, kernel_size=w.shape[2:], stride=tuple(stride),
+        padding=tuple((n, n) for n in padding), dilation=tuple(dilation),
+    )  # fmt: skip
+    y = rnp.matmul(rnp.reshape(w, (w.shape[0], -1)), windows.T)
+    if bias is not None:
+        y = y + bias[:, None]
+    positions = _positions(x, w, stride, padding, dilation)
+    return rnp.moveaxis(rnp.reshape(y, (w.shape[0], x.shape[0], *positions)), 1, 0)
+
+
+def _positions(
+    x: Any, w: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> tuple[int, ...]:
+    sliding = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in sliding)
 
 
 def _transposed(

@@ -67,17 +67,17 @@ def test_a_matrix_of_one_panel_is_not_packed() -> None:
 
 
 def test_activations_are_packed_where_rows_pay_for_it() -> None:
-    choice = chosen((64, 64), (64, 64))
+    choice = chosen((200, 64), (64, 64))
     assert choice.why is Why.PACKED
     assert str(choice) == (
-        "b is packed at every call: 64 rows, 262144 multiply-adds; it pays from 4 rows, 8192 on"
+        "b is packed at every call: 200 rows, 819200 multiply-adds; it pays from 4 rows, 8192 on"
     )
 
 
 def test_a_symbolic_number_of_columns_is_tiled_for_the_largest() -> None:
     n = Dim("n", max=64)
     for columns in (64, n):
-        assert chosen((64, 64), (64, columns)).why is Why.PACKED
+        assert chosen((200, 64), (64, columns)).why is Why.PACKED
         assert chosen((12, 64), (64, columns)).why is Why.IN_PLACE
     assert chosen((2, 64), (64, n)).why is Why.IN_PLACE
     assert chosen((32, 64), (64, Dim("n", max=16))).why is not Why.ONE_PANEL
@@ -88,6 +88,25 @@ def test_few_rows_read_an_activation_unpacked() -> None:
     assert choice.why is Why.IN_PLACE
     assert isinstance(choice.lowering, Schedule)
     assert "has 12 rows of a, up to 24" in str(choice)
+
+
+def test_more_rows_read_it_unpacked_if_a_cache_holds_a_panel_of_it() -> None:
+    assert "has 64 rows of a, up to 128" in str(chosen((64, 64), (64, 64)))
+    assert chosen((64, 2048), (2048, 1024)).why is Why.PACKED  # rows in few sets of the cache
+
+
+def test_the_transpose_of_a_larger_matrix_that_changes_is_not_packed() -> None:
+    g = Graph("linear")
+    x, w = g.input("x", (16, 64)), g.input("w", (128, 64))
+    g.set_outputs([g.matmul(x, g.transpose(w, perm=(1, 0)))])
+    made = pack_operands(TARGET)(g)
+    (product,) = [node for node in made.nodes if node.op.name in ("matmul", "stored_matmul")]
+    assert product.operands[0].node.name == "w"
+    assert [made.outputs[0].op.name, made.outputs[0].shape] == ["transpose", (16, 128)]
+    few = Graph("narrow")
+    x, w = few.input("x", (64, 64)), few.input("w", (10, 64))
+    few.set_outputs([few.matmul(x, few.transpose(w, perm=(1, 0)))])
+    assert pack_operands(TARGET)(few).outputs[0].op.name != "transpose"
 
 
 def test_an_activation_streams_past_very_few_rows() -> None:
