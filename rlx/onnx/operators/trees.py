@@ -1,4 +1,4 @@
-"""Ensembles of decision trees: all trees of all rows walk down one level at a time."""
+"""Ensembles of decision trees: a walk is gathers from tables of nodes, without branches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from rlx.errors import FormatError
 from rlx.onnx.operators.scores import Labels, transformed, two_classes
 from rlx.onnx.registry import operator
 from rlx.tracing.loops import scan_rows
+from rlx.transforms.control import fori_loop, scan
 
 _DOMAIN = "ai.onnx.ml"
+_MANY_ROWS = 32
+"""Rows from which on the trees are walked one by one."""
 Array = np.ndarray[Any, Any]
 
 _LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
@@ -24,41 +27,76 @@ _MODES = {
 
 
 class Trees:
-    """Nodes of all trees in arrays; a leaf is its own child."""
+    """Nodes of all trees in tables, those of a tree level by level.
+
+    The children of a node are next to each other, the one for comparisons that fail first. A leaf
+    is its own first child, and its threshold is NaN, with which every comparison fails.
+    """
 
     def __init__(
         self, feature: Any, threshold: Any, mode: Any, true: Any, false: Any, roots: Any,
         missing: Any, members: Any = None,
     ) -> None:  # fmt: skip
-        self.feature, self.threshold, self.mode = feature, threshold, mode
-        self.true, self.false, self.roots, self.missing = true, false, roots, missing
-        self.members = members
+        self.order, self.child, self.roots, self.depths = _by_levels(true, false, roots)
+        """The places of nodes as given, first children, roots, and the steps of each tree."""
+        is_leaf = true[self.order] == self.order
+        inner = mode[self.order[~is_leaf]]
+        self.feature = np.where(is_leaf, 0, feature[self.order]).astype(np.int32)
+        self.threshold = np.where(is_leaf, np.nan, threshold[self.order])
+        ordered = [each for each in np.unique(inner) if each not in (_NEQ, _MEMBER)]
+        self.mode = np.where(is_leaf, ordered[0] if ordered else _LEQ, mode[self.order])
+        self.missing = ~is_leaf & missing[self.order]
+        self.members = None if members is None else members[self.order]
         """The values of sets `[nodes, most]`, with NaN for those that are none; or None."""
 
-    @property
-    def depth(self) -> int:
-        """The steps after which every walk has ended."""
-        level, steps = np.unique(self.roots), 0
-        while True:
-            below = np.unique(np.concatenate([self.true[level], self.false[level]]))
-            below = below[(self.true[below] != below) | ~np.isin(below, level)]
-            if not below.size or steps > self.feature.size:
-                return steps
-            level, steps = below, steps + 1
+    def votes(self, x: Any, weights: Array, aggregate: str) -> Any:
+        """Return sums (or means, minima, maxima) over trees of the weights of the leaves reached.
 
-    def leaves(self, x: Any) -> Any:
+        Many rows walk one tree after the other, so that its nodes stay in the cache; few rows walk
+        all trees at once.
+        """
+        width, own = x.shape[1], weights[self.order]
+        if isinstance(width, int) and self.feature.max(initial=0) >= width:
+            raise FormatError(
+                f"a tree reads feature {self.feature.max()} of rows of {width}",
+                remedy="give rows of as many features as the model was trained on",
+            )
+        if isinstance(x.shape[0], int) and x.shape[0] < _MANY_ROWS:
+            return _AGGREGATES[aggregate](rnp.take(own, self._leaves(x), axis=0, mode="clip"), 1)
+        join = _JOINS[aggregate]
+
+        def walk(root: Any, depth: Any) -> Any:
+            start = rnp.broadcast_to(root, (x.shape[0],))
+            leaves = fori_loop(0, depth, lambda _, places: self._step(x, places), start)
+            return rnp.take(own, leaves, axis=0, mode="clip")
+
+        def step(total: Any, tree: tuple[Any, Any]) -> tuple[Any, None]:
+            return join(total, walk(*tree)), None
+
+        first = walk(self.roots[0], self.depths[0])
+        total = scan(step, first, (self.roots[1:], self.depths[1:]))[0]
+        return total / self.roots.size if aggregate == "AVERAGE" else total
+
+    def _leaves(self, x: Any) -> Any:
         """Return the leaf that every row reaches in every tree, `[rows, trees]`."""
-        rows = np.arange(x.shape[0])[:, None]
-        start = np.broadcast_to(self.roots, (x.shape[0], self.roots.size)).astype(np.int64)
+        start = np.broadcast_to(self.roots, (x.shape[0], self.roots.size))
+        steps = np.arange(max(self.depths.max(initial=0), 1))
+        return scan_rows(
+            lambda places, _: (self._step(x, places), None), rnp.asarray(start), steps
+        )[0]
 
-        def step(places: Any, _: Any) -> tuple[Any, None]:
-            value = rnp.getitem(x, (rows, rnp.take(self.feature, places)))
-            limit = rnp.take(self.threshold.astype(x.dtype), places)
-            holds = self._holds(value, limit, places)
-            down = rnp.where(holds, rnp.take(self.true, places), rnp.take(self.false, places))
-            return down, None
+    def _step(self, x: Any, places: Any) -> Any:
+        """Return the children to which rows go on from `places`, `[rows]` or `[rows, trees]`."""
+        rows, width = rnp.arange(x.shape[0], dtype="int64"), x.shape[1]
+        start = rnp.multiply(rows, width)
+        at = rnp.expand_dims(start, 1) if places.ndim == 2 else start
+        value = rnp.take(rnp.ravel(x), rnp.add(at, self._of(self.feature, places)), mode="clip")
+        limit = self._of(self.threshold.astype(x.dtype), places)
+        holds = self._holds(value, limit, places)
+        return rnp.add(self._of(self.child, places), rnp.astype(holds, "int32"))
 
-        return scan_rows(step, rnp.asarray(start), np.arange(max(self.depth, 1)))[0]
+    def _of(self, table: Array, places: Any) -> Any:
+        return rnp.take(table, places, axis=0, mode="clip")
 
     def _holds(self, value: Any, limit: Any, places: Any) -> Any:
         compare = [rnp.less_equal, rnp.less, rnp.greater_equal, rnp.greater, rnp.equal,
@@ -68,20 +106,23 @@ class Trees:
             found = (
                 self._is_member(value, places) if mode == _MEMBER else compare[mode](value, limit)
             )
-            chosen = rnp.equal(rnp.take(self.mode, places), mode)
+            chosen = rnp.equal(self._of(self.mode, places), mode)
             holds = found if holds is None else rnp.where(chosen, found, holds)
         if np.any(self.missing):
             holds = rnp.logical_or(
-                holds, rnp.logical_and(rnp.isnan(value), rnp.take(self.missing, places))
+                holds, rnp.logical_and(rnp.isnan(value), self._of(self.missing, places))
             )
         return holds
 
     def _is_member(self, value: Any, places: Any) -> Any:
-        sets = rnp.take(self.members.astype(value.dtype), places, axis=0)
+        sets = self._of(np.asarray(self.members, value.dtype), places)
         return rnp.any(rnp.equal(rnp.expand_dims(value, -1), sets), -1)
 
 
 _AGGREGATES: dict[str, Any] = {"SUM": rnp.sum, "AVERAGE": rnp.mean, "MIN": rnp.min, "MAX": rnp.max}
+_JOINS: dict[str, Any] = {
+    "SUM": rnp.add, "AVERAGE": rnp.add, "MIN": rnp.minimum, "MAX": rnp.maximum,
+}  # fmt: skip
 _BY_NUMBER = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -128,12 +169,38 @@ def tree_ensemble(
     )
     weights = np.zeros((inner + leaves, n_targets), x.dtype)
     weights[own, np.asarray(leaf_targetids)] = leaf_weights
-    return _aggregated(trees.leaves(x), weights, _BY_NUMBER[aggregate_function], post_transform)
+    total = trees.votes(x, weights, _BY_NUMBER[aggregate_function])
+    return transformed(total, post_transform)
 
 
-def _aggregated(leaves: Any, weights: Array, aggregate: str, post_transform: Any) -> Any:
-    votes = rnp.take(weights, leaves, axis=0)
-    return transformed(_AGGREGATES[aggregate](votes, 1), post_transform)
+def _by_levels(true: Array, false: Array, roots: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the order of nodes, their first children, the roots and the depth of each tree."""
+    order: list[Any] = []
+    child: list[Any] = []
+    places, depths = [], []
+    for root in roots:
+        places.append(len(order))
+        level, depth = [int(root)], 0
+        order += level
+        while level:
+            following: list[int] = []
+            for node in level:
+                is_leaf = true[node] == node
+                child.append(len(child) if is_leaf else len(order))
+                if not is_leaf:
+                    both = [int(false[node]), int(true[node])]
+                    following += both
+                    order += both
+            depth += bool(following)
+            level = following
+            if len(order) > 2 * true.size + 1:
+                raise FormatError(
+                    "the nodes of a tree form a cycle",
+                    remedy="the model is malformed: export it again",
+                )
+        depths.append(depth)
+    first, starts, steps = (np.asarray(each, np.int32) for each in (child, places, depths))
+    return np.asarray(order, np.int64), first, starts, steps
 
 
 def _sets(modes: Array, values: Any, nodes: int) -> Array | None:
@@ -222,8 +289,7 @@ def tree_ensemble_regressor(
     trees, place = _classic(**nodes)
     given = _or_tensor(target_weights, target_weights_as_tensor)
     weights = _weights(place, n_targets, target_treeids, target_nodeids, target_ids, given)
-    votes = rnp.take(weights, trees.leaves(rnp.astype(x, "f32")), axis=0)
-    total = _AGGREGATES[aggregate_function](votes, 1)
+    total = trees.votes(rnp.astype(x, "f32"), weights, aggregate_function)
     base = _or_tensor(base_values, base_values_as_tensor)
     if base is not None and len(base):
         total = total + np.asarray(base, np.float32)
@@ -254,7 +320,7 @@ def tree_ensemble_classifier(
     is_binary = count == 2 and len(set(class_ids)) == 1
     ids = [0] * len(class_ids) if is_binary else class_ids
     weights = _weights(place, 1 if is_binary else count, class_treeids, class_nodeids, ids, given)
-    scores = rnp.sum(rnp.take(weights, trees.leaves(rnp.astype(x, "f32")), axis=0), 1)
+    scores = trees.votes(rnp.astype(x, "f32"), weights, "SUM")
     base = _or_tensor(base_values, base_values_as_tensor)
     if base is not None and len(base):
         scores = scores + np.asarray(base, np.float32)[-scores.shape[-1] :]
