@@ -26,6 +26,7 @@ rlx.passes.autodiff.rules.indexing gather gather_backward scatter_add dynamic_sl
 rlx.passes.autodiff.rules.linalg matmul
 rlx.passes.autodiff.rules.packed dequant_matmul
 rlx.passes.autodiff.rules.pool sum_pool
+rlx.passes.autodiff.rules.ragged ragged_matmul ragged_outer
 rlx.passes.autodiff.rules.reduction reduce_sum reduce_mean cumsum softmax
 rlx.passes.autodiff.rules.shape reshape transpose expand narrow concat reverse pad slice
 rlx.passes.autodiff.rules.signal fft rfft irfft
@@ -82,6 +83,7 @@ rlx.codegen.kernels.pool.select max_pool_take max_pool_backward
 rlx.codegen.kernels.products.pack_channels pack_channels
 rlx.codegen.kernels.products.pack_panels pack_panels
 rlx.codegen.kernels.products.plain matmul stored_matmul
+rlx.codegen.kernels.products.ragged ragged_matmul ragged_outer
 rlx.codegen.kernels.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 rlx.codegen.kernels.resample resample
 rlx.codegen.kernels.rope rope
@@ -113,6 +115,7 @@ rlx.codegen.kernels.packed.int8 dequant_matmul_words/Streamed dequant_matmul_wor
 rlx.codegen.kernels.packed.packed dequant_matmul/Streamed dequant_matmul/Tile
 rlx.codegen.kernels.products.pack_channels pack_channels/Turned
 rlx.codegen.kernels.products.pack_panels pack_panels/Turned
+rlx.codegen.kernels.products.ragged ragged_matmul/Schedule ragged_outer/Schedule
 rlx.codegen.kernels.sort.bitonic sort/Bitonic argsort/Bitonic
 rlx.codegen.kernels.sort.network sort/BatchInLanes argsort/BatchInLanes
 """,
@@ -142,6 +145,7 @@ rlx.ir.reference.shape reshape input param constant
     "no vmap": """
 rlx.passes.vmap.rules.collective all_reduce_start all_reduce_done
 rlx.passes.vmap.rules.indexing sort_keys radix_counts radix_move sorted_values
+rlx.passes.vmap.rules.packed ragged_matmul ragged_outer
 rlx.passes.vmap.rules.signal dft dft_of_prime dft_of_reals dft_to_reals
 rlx.passes.vmap.rules.splat gaussian_splat_render gaussian_splat_prepare gaussian_splat_rasterize
     gaussian_splat_render_backward splat_project splat_tile_counts splat_visits splat_entry_counts
@@ -201,6 +205,7 @@ rlx.ir.ops.packed_int8 quantize_rows int8_dequant_matmul dequant_matmul_words
 rlx.ir.ops.pool max_pool min_pool sum_pool prod_pool mean_pool max_pool_take max_pool_backward
 rlx.ir.ops.quant quantize dequantize fake_quantize fake_quantize_ema fake_quantize_backward
     fake_quantize_lsq fake_quantize_lsq_backward_x fake_quantize_lsq_backward_scale qmatmul qconv
+rlx.ir.ops.ragged ragged_matmul ragged_outer
 rlx.ir.ops.random threefry2x32 philox4x32
 rlx.ir.ops.reduction reduce_sum reduce_mean reduce_max reduce_min reduce_prod argmax argmin cumsum
     cumprod cummax cummin softmax log_softmax logsumexp
@@ -258,7 +263,8 @@ rlx.ir.ops.elementwise unary binary compare neg abs sign round floor ceil trunc 
     maximum minimum logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
     shift_left shift_right eq ne lt le gt ge where cast bitcast stop_gradient complex_norm_sq conj
     real imag complex
-rlx.ir.ops.experts grouped_matmul dequant_moe_weights group_limited_gate grouped_dequant_matmul
+rlx.ir.ops.experts grouped_matmul has_many_rows dequant_moe_weights group_limited_gate
+    grouped_dequant_matmul
 rlx.ir.ops.foreign VMAP_METHODS TOKEN ffi_call effect_call
 rlx.ir.ops.fourier Array LARGEST_PRIME LONGEST dft dft_of_reals dft_to_reals dft_of_prime
     transformed spectrum_of_reals reals_of_spectrum prime_factors largest_prime prime_tables
@@ -286,6 +292,7 @@ rlx.ir.ops.quant SMALLEST_SCALE Scales Integers StraightThrough LARGEST quantize
     fake_quantize fake_quantize_ema fake_quantize_backward fake_quantize_lsq
     fake_quantize_lsq_backward_x fake_quantize_lsq_backward_scale lsq_slope qmatmul qconv
     round_away quantized_bits spread
+rlx.ir.ops.ragged ragged_matmul ragged_outer sorted_by_group
 rlx.ir.ops.random threefry2x32 philox4x32
 rlx.ir.ops.reduction reduction reduce_sum reduce_mean reduce_max reduce_min reduce_prod
     index_reduction argmax argmin cumsum running cumprod cummax cummin softmax_formula softmax
@@ -351,6 +358,7 @@ rlx.ir.reference.loss softmax_cross_entropy_with_logits softmax_cross_entropy_ba
 rlx.ir.reference.norm layer_norm rms_norm
 rlx.ir.reference.packed dequantize_blocks
 rlx.ir.reference.pool max_pool min_pool sum_pool prod_pool max_pool_take max_pool_backward
+rlx.ir.reference.ragged ragged_matmul ragged_outer
 rlx.ir.reference.random threefry2x32 philox4x32
 rlx.ir.reference.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min argmax argmin
     cumsum cumprod cummax cummin softmax log_softmax
@@ -422,7 +430,8 @@ rlx.passes.vmap.rules.linalg matmul dot_general
 rlx.passes.vmap.rules.loops scan while_loop switch
 rlx.passes.vmap.rules.loss softmax_cross_entropy_with_logits softmax_cross_entropy_backward
 rlx.passes.vmap.rules.norm layer_norm rms_norm
-rlx.passes.vmap.rules.packed dequantize_blocks bytes_as_words dequant_matmul
+rlx.passes.vmap.rules.packed dequantize_blocks bytes_as_words dequant_matmul grouped_matmul
+    grouped_dequant_matmul
 rlx.passes.vmap.rules.reduction cumsum cumprod cummax cummin softmax log_softmax logsumexp
 rlx.passes.vmap.rules.shape narrow concat reverse reshape expand transpose pad slice
 rlx.passes.vmap.rules.signal fft rfft irfft

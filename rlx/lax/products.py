@@ -82,14 +82,11 @@ def ragged_dot(
         raise UnsupportedError("ragged_dot has no group_offset", remedy="pass the groups' part")
     lhs, rhs = promoted([lhs, rhs])
     count = static_shape(rhs)[0]
-    ends = cumulative.cumsum(group_sizes)
-    rows = rnp.arange(static_shape(lhs)[0])
-    group = rnp.searchsorted(ends, rows, side="right")
-    inside = shaping.expand_dims(elementwise.less(group, count), -1)
+    bounds = rnp.concatenate([rnp.zeros(1, "int64"), rnp.cumsum(group_sizes, dtype="int64")])
     if lhs.value.dtype.is_float:
-        group = rnp.astype(elementwise.minimum(group, count - 1), "int64")
-        found = emit(ops.grouped_matmul, lhs, rhs, group)
-        return _preferred(elementwise.where(inside, found, 0), preferred_element_type)
+        return _preferred(emit(ops.ragged_matmul, lhs, rhs, bounds), preferred_element_type)
+    rows = rnp.arange(static_shape(lhs)[0])
+    group = rnp.searchsorted(bounds[1:], rows, side="right")
     total = rnp.zeros((static_shape(lhs)[0], static_shape(rhs)[2]), lhs.dtype)
     for place in range(count):
         mine = shaping.expand_dims(elementwise.equal(group, place), -1)

@@ -35,6 +35,7 @@ from rlx.passes.layout.sort_side_by_side import sort_side_by_side
 from rlx.passes.layout.split_sorts import split_sorts
 from rlx.passes.layout.tile_attention import tile_attention
 from rlx.passes.layout.tile_convolutions import tile_convolutions
+from rlx.passes.layout.tile_ragged import sort_rows, tile_ragged
 from rlx.passes.layout.use_blas import use_blas
 from rlx.passes.layout.use_lapack import use_lapack
 from rlx.passes.loops.absorb_transposes import absorb_transposes
@@ -163,6 +164,7 @@ def pipeline(
             reroll_reductions,  # early: what follows takes time for every node
             segment_scans,  # before formulas: it makes `checkpoint`s, which have one
             pack_scaled_weights,  # before formulas, which decode them
+            sort_rows(target),  # before formulas: it is one
             decompose(claimed),  # first: formulas bring their own constants and casts
             tile_attention(target, choose),
             decompose(claimed, but=("attention",)),  # attention that no tile fits
@@ -193,6 +195,7 @@ def pipeline(
             pack_operands(
                 target, choose
             ),  # after simplify, which brings transposes to the products
+            tile_ragged(target),  # as pack_operands
             attach_codebooks,
             pack_blocks(target, choose),
             loop_invariant_code_motion,  # packing of what is the same at every step

@@ -68,7 +68,24 @@ def _experts(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
 
 _CHOSEN = Operand((4,), _experts, DType.I32)
 
+
+def _bounds(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Return bounds of groups, of which one has no row; the first and last rows are in none."""
+    del rng
+    assert shape == (4,)
+    return np.array([1, 3, 3, 6], dtype.numpy)
+
+
+_BOUNDS = Operand((4,), _bounds, DType.I32)
+
 RECORDS: list[OpRecord] = [
+    over_all_dtypes(ops.ragged_matmul, "groups", Operand((7, 5), normal),
+                    Operand((3, 5, 2), normal), _BOUNDS, growth=20.0),
+    over_all_dtypes(ops.ragged_outer, "groups", Operand((7, 5), normal), Operand((7, 2), normal),
+                    _BOUNDS, growth=20.0),
+    OpRecord(ops.grouped_matmul, "many rows",
+             (Operand((17, 5), normal), Operand((3, 5, 2), normal),
+              Operand((17,), _experts, DType.I32)), {}, (DType.F32,), growth=20.0),
     OpRecord(ops.grouped_matmul, "experts",
              (Operand((4, 5), normal), Operand((3, 5, 2), normal), _CHOSEN), {}, (DType.F32,),
              growth=20.0),

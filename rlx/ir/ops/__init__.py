@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rlx.ir.ops.packed_int8 import *
     from rlx.ir.ops.pool import *
     from rlx.ir.ops.quant import *
+    from rlx.ir.ops.ragged import *
     from rlx.ir.ops.random import *
     from rlx.ir.ops.reduction import *
     from rlx.ir.ops.resample import *

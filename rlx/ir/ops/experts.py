@@ -15,13 +15,14 @@ from rlx.ir.graph import Value
 from rlx.ir.lowering import Streamed, Tile, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import cast, eq, gt, where
-from rlx.ir.ops.indexing import gather, topk
+from rlx.ir.ops.indexing import argsort, gather, topk
 from rlx.ir.ops.linalg import matmul, swapped
 from rlx.ir.ops.packed import dequant_matmul, dequantize_blocks
+from rlx.ir.ops.ragged import ragged_matmul, sorted_by_group
 from rlx.ir.ops.reduction import reduce_max, reduce_sum
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_shape
-from rlx.ir.ops.shape import reshape
-from rlx.ir.shape import Extent
+from rlx.ir.ops.shape import narrow, reshape
+from rlx.ir.shape import Extent, upper
 from rlx.ir.types import TensorType
 
 __all__ = [
@@ -38,15 +39,31 @@ _FAMILY = "packed"
 def grouped_matmul(x: Value, weights: Value, experts: Value) -> Value:
     """`x[i] @ weights[experts[i]]` for x `[M, K]`, weights `[E, K, N]` and experts `[M]`.
 
-    Each row reads the matrix of its expert in place. (By the formula, matrices are
-    gathered, one for each row.)
+    Few rows read the matrices of their experts in place. Many are sorted by expert: each matrix
+    then multiplies its rows at once. (By the formula, matrices of few rows are gathered.)
     """
     require_dtype(x.type, "float", "x")
     require_shape(weights.type, (*weights.shape[:1], *x.shape[1:], *weights.shape[2:]), "weights")
     require_shape(experts.type, x.shape[:1], "experts")
+    count = weights.shape[0]
+    if isinstance(count, int) and has_many_rows(x.shape[0], count):
+        order, bounds = sorted_by_group(experts, count)
+        products = ragged_matmul(gather(x, order, axis=0), weights, bounds)
+        return gather(products, argsort(order), axis=0)
     rows = reshape(x, shape=(x.shape[0], 1, *x.shape[1:]))
     products = matmul(rows, gather(weights, experts, axis=0))
     return reshape(products, shape=(x.shape[0], weights.shape[2]))
+
+
+def has_many_rows(rows: Extent, experts: Extent) -> bool:
+    """True if an expert multiplies so many rows that sorting them pays."""
+    if not isinstance(rows, int) or not isinstance(experts, int):
+        return False
+    return rows >= max(_FEW_ROWS, 2 * experts)
+
+
+_FEW_ROWS = 16
+"""Rows that are not sorted."""
 
 
 @composite(_FAMILY, Trait.ALL_ELEMENTS)
@@ -132,10 +149,36 @@ def _gathered_product(
         size, columns = blocks.shape
         assert isinstance(columns, int)
         blocks = reshape(swapped(blocks), shape=(count, columns // count, size))
+    if codebook is None and has_many_rows(x.shape[0], blocks.shape[0]):
+        return _sorted_product(x, blocks, experts, scheme)
     rows = reshape(x, shape=(x.shape[0], 1, *x.shape[1:]))
     chosen = gather(blocks, experts, axis=0)
     products = dequant_matmul(rows, chosen, codebook, scheme=scheme)
     return reshape(products, shape=(x.shape[0], blocks.shape[1]))
+
+
+def _sorted_product(x: Value, blocks: Value, experts: Value, scheme: str) -> Value:
+    """Sort rows by expert, and decode the matrices of some experts at a time."""
+    count, columns, size = blocks.shape
+    assert isinstance(count, int)
+    decoded = 4 * upper(columns) * block_type(scheme).elements_of(upper(size))
+    order, bounds = sorted_by_group(experts, count)
+    rows = gather(x, order, axis=0)
+    each = max(1, _DECODED_BYTES // max(1, decoded))
+    total = None
+    for first in range(0, count, each):
+        some = min(each, count - first)
+        weights = swapped(
+            dequantize_blocks(narrow(blocks, axis=0, start=first, length=some), scheme=scheme)
+        )
+        own = narrow(bounds, axis=0, start=first, length=some + 1)
+        part = ragged_matmul(rows, weights, own)
+        total = part if total is None else total + part
+    return gather(total, argsort(order), axis=0)
+
+
+_DECODED_BYTES = 8 << 20
+"""Decoded weights of experts that exist at a time."""
 
 
 @op(_FAMILY, Trait.ALL_ELEMENTS, Trait.MAY_FAULT, decompose=_gathered_product)

@@ -156,17 +156,18 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Bilinear:
-    """Linear in each of two operands; `left` and `right` take `(g, a, b)`."""
+    """Linear in the first two operands; `left` and `right` take `(g, *operands)`."""
 
     definition: OpDef
     left: Callable[..., Value]
     right: Callable[..., Value]
 
     def vjp(self, at: Pullback, *operands: Value, **attributes: Any) -> Derivatives:
-        return [
+        sides = [
             side(at.cotangent, *operands, **attributes) if wanted else None
             for side, wanted in zip((self.left, self.right), at.wanted, strict=False)
         ]
+        return [*sides, *[None] * (len(operands) - len(sides))]
 
     def jvp(self, at: Pushforward, *operands: Value, **attributes: Any) -> Derivatives:
         total: Value | None = None

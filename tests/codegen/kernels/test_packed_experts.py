@@ -138,7 +138,7 @@ def plain(rows: int) -> Graph:
     [
         pytest.param(grouped(np.zeros((3, 512, 420), np.uint8), 64, "q6_k"), id="tiles"),
         pytest.param(grouped(np.zeros((3, 4096, 420), np.uint8), 2, "q6_k"), id="streamed"),
-        pytest.param(plain(64), id="plain"),
+        pytest.param(plain(12), id="plain"),
     ],
 )
 def test_large_products_of_chosen_experts_are_shared_among_threads(graph: Graph) -> None:
@@ -196,22 +196,23 @@ def test_plain_matrices_of_experts() -> None:
     np.testing.assert_allclose(evaluate(g, feeds)[0], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "most"), [(14, 2), (64, 3)])
 @pytest.mark.parametrize("backend", ["c", "llvm"])
-def test_plain_matrices_are_read_where_they_lie(backend: str) -> None:
-    """Chosen matrices are not gathered: 64 of 48 x 100 would be 1.2 MB."""
+def test_matrices_of_chosen_experts_are_not_gathered(backend: str, rows: int, most: int) -> None:
+    """Gathered, 14 of 48 x 100 would be 270 kB, 64 of them 1.2 MB; 64 rows are sorted instead."""
     g, random = Graph("grouped"), np.random.default_rng(0)
-    x, w, experts = g.input("x", (64, 48)), g.input("w", (3, 48, 100)), g.input("e", (64,), "i32")
-    g.set_outputs([g.grouped_matmul(x, w, experts)])
+    x, w = g.input("x", (rows, 48)), g.input("w", (3, 48, 100))
+    g.set_outputs([g.grouped_matmul(x, w, g.input("e", (rows,), "i32"))])
     feeds = {
-        "x": random.standard_normal((64, 48)).astype(np.float32),
+        "x": random.standard_normal((rows, 48)).astype(np.float32),
         "w": random.standard_normal((3, 48, 100)).astype(np.float32),
-        "e": random.integers(0, 3, 64).astype(np.int32),
+        "e": random.integers(0, 3, rows).astype(np.int32),
     }
     compiled = runtime.compile(g, backend=backend, threads=2)
     assert isinstance(compiled, Executable)
     got, expected = compiled.run(feeds)[0], evaluate(g, feeds)[0]
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
-    assert compiled.plan.arena_bytes < 2 * sum(array.nbytes for array in feeds.values())
+    assert compiled.plan.arena_bytes < most * sum(array.nbytes for array in feeds.values())
     feeds["e"][7] = 3
     with pytest.raises(IndexOutOfRangeError):
         compiled.run(feeds)

@@ -26,6 +26,8 @@ class Axis:
     size: int = 1
     overlaps: bool = True
     """True if the last tile moves back to end with the axis; a smaller one covers it otherwise."""
+    is_ragged: bool = False
+    """True if tiles cover any range of positions, whose ends are known at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ def _shrinking(
     k: KernelBuilder, axis: Axis, extents: Extents, whole: Range, body: Callable[[Span], None]
 ) -> None:
     """Build whole tiles, and one for the positions left, of as many rows as are left."""
-    (first, end), size, known = whole, axis.size, isinstance(axis.extent, int)
+    (first, end), size = whole, axis.size
+    known = isinstance(axis.extent, int) and not axis.is_ragged
     tail = first + (end - first) / size * size
     if not isinstance(tail.node, Const):
         tail = k.let("tail", tail)

@@ -87,6 +87,10 @@ class Tiles:
     """True if a copy of rows has those of a step as neighbors, else the steps of a row."""
     borders: Mapping[int, Border] = field(default_factory=dict)
     """Of folded axes by number, the windows that may reach outside of the rows' operand."""
+    rows_of: Callable[[Mapping[str, E]], Range] | None = None
+    """Which rows an item has, given its place in each loop by name; None for those of a block."""
+    steps_of: Callable[[Sequence[E]], Range] | None = None
+    """Which steps along the last folded axis there are at indices along the outer axes."""
     stores_again: bool = False
     """True if tiles store all that they compute, also what another has stored."""
 
@@ -124,9 +128,10 @@ class Tiles:
         counts: dict[str, Number] = {name: number(extent) for name, extent in self.outer}
         counts |= {ROWS: self.blocks, PANELS: schedule.groups}
         with items(self.k, [(name, counts[name]) for name in schedule.order], kind) as at:
-            item = _Item(self, [at[name] for name, _ in self.outer])
+            outer = [at[name] for name, _ in self.outer]
             panels = part_of(self.k, "panel", at[PANELS], schedule.groups, self.panels.count)
-            item.compute(self._block(at[ROWS]), panels)
+            rows = self._block(at[ROWS]) if self.rows_of is None else self.rows_of(at)
+            _Item(self, outer).compute(rows, panels)
 
     def _block(self, block: E) -> Range:
         """Return the rows of a block: as many whole tiles as of any other."""
@@ -184,6 +189,8 @@ class _Item:
     def _steps(self, number: int, down: Span) -> Range:
         """Return the steps along a folded axis that have elements."""
         every, border = self.all, self.all.borders.get(number)
+        if every.steps_of is not None and number == len(every.steps) - 1:
+            return every.steps_of(self.outer)
         indices = (*self.outer, down.start)
         if border is not None and border.axis < len(indices):
             return border.taps_at(every.k, indices[border.axis])
