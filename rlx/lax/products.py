@@ -81,8 +81,7 @@ def ragged_dot(
     if group_offset is not None:
         raise UnsupportedError("ragged_dot has no group_offset", remedy="pass the groups' part")
     lhs, rhs = promoted([lhs, rhs])
-    count = static_shape(rhs)[0]
-    bounds = rnp.concatenate([rnp.zeros(1, "int64"), rnp.cumsum(group_sizes, dtype="int64")])
+    count, bounds = static_shape(rhs)[0], _bounds(group_sizes)
     if lhs.value.dtype.is_float:
         return _preferred(emit(ops.ragged_matmul, lhs, rhs, bounds), preferred_element_type)
     rows = rnp.arange(static_shape(lhs)[0])
@@ -92,6 +91,11 @@ def ragged_dot(
         mine = shaping.expand_dims(elementwise.equal(group, place), -1)
         total = total + rnp.matmul(elementwise.where(mine, lhs, 0), rhs[place])
     return _preferred(total, preferred_element_type)
+
+
+def _bounds(sizes: Any) -> Any:
+    """Return where each group starts, and where the last stops."""
+    return rnp.concatenate([rnp.zeros(1, "int64"), rnp.cumsum(sizes, dtype="int64")])
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,8 @@ def ragged_dot_general(
     has a sum of its own, in front of the result. Sizes are `[g]`, or have the axes in front that
     are batched, and then those of the ragged axis's kind that come before it.
 
-    It is the product with a mask of the groups, as many times the work as there are groups;
-    `ragged_dot` does the work once.
+    Products of float matrices without batch axes are computed group by group. Others are products
+    with a mask of the groups: as many times the work as there are groups.
     """
     if group_offset is not None:
         raise UnsupportedError("there is no group_offset", remedy="pass the groups' part")
@@ -128,6 +132,10 @@ def ragged_dot_general(
     if ragged in left_batch:
         return dot_general(lhs, rhs, paired, precision, preferred_element_type)
     lhs, rhs = promoted([lhs, rhs])
+    ranks = (lhs.ndim, rhs.ndim)
+    if ranks == (2, 2 + (ragged not in left)) and not left_batch and lhs.value.dtype.is_float:
+        found = _of_matrices(lhs, rhs, _bounds(group_sizes), numbers)
+        return _preferred(found, preferred_element_type)
     if ragged in left:
         before = [*left_batch, *left[: left.index(ragged)]]
         lhs = _by_groups(lhs, group_sizes, before, ragged)
@@ -141,6 +149,19 @@ def ragged_dot_general(
         (groups,) = numbers.rhs_group_dimensions
         paired = ([*_behind(left), 0], [*right, groups]), (_behind(left_batch), right_batch)
     return dot_general(lhs, rhs, paired, precision, preferred_element_type)
+
+
+def _of_matrices(lhs: Any, rhs: Any, bounds: Any, numbers: RaggedDotDimensionNumbers) -> Any:
+    """Return the product of matrices: rows of groups by their matrices, or sums over groups."""
+    ((left,), (right,)), _ = numbers.dot_dimension_numbers
+    (ragged,) = numbers.lhs_ragged_dimensions
+    rows = lhs if ragged == 0 else shaping.transpose(lhs)
+    if ragged == left:
+        columns = rhs if right == 0 else shaping.transpose(rhs)
+        return emit(ops.ragged_outer, rows, columns, bounds)
+    (group,) = numbers.rhs_group_dimensions
+    order = (group, right, 3 - group - right)
+    return emit(ops.ragged_matmul, rows, shaping.transpose(rhs, order), bounds)
 
 
 def _behind(axes: Sequence[int]) -> list[int]:
