@@ -87,7 +87,7 @@ class GraphError(RlxError, ValueError):
 class NoRuleError(RlxError, NotImplementedError):
     """An op has no rule for a transform; names the op, the transform and what to do.
 
-    It is a `NotImplementedError`, too, so that code that knows nothing of rlx can catch it.
+    It is a `NotImplementedError`, too, so that code that does not import rlx can catch it.
     """
 
 

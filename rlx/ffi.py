@@ -4,7 +4,7 @@
     call = rlx.ffi.ffi_call("saxpy", rlx.ShapeDtypeStruct((8,), np.float32))
     y = call(x, attributes=struct.pack("<f", 2.0))
 
-`rlx.ir.foreign` tells what a target is, and the signature of one in C.
+`rlx.ir.foreign` defines what a target is, and the signature of one in C.
 """
 
 from __future__ import annotations

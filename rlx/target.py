@@ -99,7 +99,7 @@ class Target:
 
     @property
     def has_slow_bf16_dots(self) -> bool:
-        """True if that instruction takes longer than the two multiply-adds that it stands for.
+        """True if that instruction takes longer than the two multiply-adds that it replaces.
 
         Intel's cores start a `vdpbf16ps` every second cycle, and two multiply-adds in each: 0.76
         and 0.19 ns, measured on one of the Sapphire Rapids class. What they multiply fast are

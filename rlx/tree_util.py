@@ -293,7 +293,7 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], 
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """A tree like `full_tree` in which a leaf of `prefix_tree` stands for all below it."""
+    """A tree like `full_tree` in which a leaf of `prefix_tree` applies to all below it."""
     treedef = tree_structure(full_tree, is_leaf)
     return treedef.unflatten(broadcast_prefix(prefix_tree, treedef, "prefix_tree"))
 

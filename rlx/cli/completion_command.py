@@ -35,7 +35,7 @@ def execute(arguments: Namespace) -> int:
 
 
 def commands() -> tuple[Command, ...]:
-    """Return every subcommand as the parser knows it."""
+    """Return every subcommand of the parser."""
     (subparsers,) = (a for a in make_parser()._actions if isinstance(a, _SubParsersAction))
     purposes = {choice.dest: choice.help or "" for choice in subparsers._choices_actions}
     return tuple(_command(name, p, purposes) for name, p in subparsers.choices.items())

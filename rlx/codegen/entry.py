@@ -123,7 +123,7 @@ def _block_fails(block: Block) -> bool:
 
 
 def _is_bound_arithmetic(expr: Expr, known: Mapping[str, Expr]) -> bool:
-    """True for arithmetic on numbers that the caller knows, too."""
+    """True for arithmetic on numbers that the caller has, too."""
     match expr:
         case Const():
             return True

@@ -2,7 +2,7 @@
 
     <name>_run_at(arena, moves)
 
-The plan gives every input and output a place in the arena. `moves` tells, per region, how many
+The plan gives every input and output a place in the arena. `moves` holds, per region, how many
 bytes further it really is: 0 for the place in the plan, else the distance from there to the
 caller's array. So large arrays are not copied, and the arena's layout stays what the plan says.
 A donated leaf and the output that replaces it are one region.

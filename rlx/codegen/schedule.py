@@ -1,6 +1,6 @@
 """The schedule (LIR): thunks in execution order, in two phases, with buffers as byte offsets.
 
-A thunk names its kind and parameters; `codegen.kernels` knows how to build the kernel of each
+A thunk names its kind and parameters; `codegen.kernels` builds the kernel of each
 kind. Thunks with equal `kernel_key` share one kernel. Control flow is a structured thunk with
 sub-schedules whose buffers are in the same arena.
 """

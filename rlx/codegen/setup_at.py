@@ -3,7 +3,7 @@
     <name>_setup_at(arena, moves)
 
 Params that `setup` alone reads are packed weights, as a rule: what it makes of them is as large
-again, and a copy of them in the arena would be written to be read once. `moves` tells, per param of
+again, and a copy of them in the arena would be written to be read once. `moves` holds, per param of
 `Image.passing`, how many bytes further it really is than planned, as in `codegen.io_binding`.
 """
 

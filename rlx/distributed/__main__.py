@@ -3,7 +3,7 @@
     mpirun -n 4 python -m rlx.distributed program.py [argument ...]
 
 A killed process cannot say anything, and `mpirun` need not know: MPICH's names any of those that
-it killed itself. This process waits for the one that is the rank; MPI knows the latter only.
+it killed itself. This process waits for the one that is the rank; MPI has the latter only.
 """
 
 from __future__ import annotations

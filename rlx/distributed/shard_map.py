@@ -66,7 +66,7 @@ def shard_map(
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What a rank tells the others in place of its program."""
+    """What a rank sends the others in place of its program."""
 
     text: str
 

@@ -34,7 +34,7 @@ class _Ranks:
         self._ended: dict[int, bool] = {}
         """Whether it failed, by rank."""
         self._late: dict[int, Callable[[], list[int]]] = {}
-        """What tells for whom a rank waits, by rank."""
+        """The ranks for which each rank waits."""
 
     def end(self, rank: int, *, failed: bool) -> None:
         with self.changed:
@@ -156,7 +156,7 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
 
     Programs are interpreted, not compiled: this is the meaning that MPI's ranks are tested
     against. The first exception of a rank ends all, and is raised with a note of its rank; one
-    that tells of another rank's gives way to that.
+    that reports another rank's is replaced by that.
     """
     everyone, meetings = _Ranks(ranks), list[_Meeting]()
     everybody = _Meeting(everyone, range(ranks))

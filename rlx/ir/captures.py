@@ -130,7 +130,7 @@ def _require_same(name: str, one: Value, other: Value) -> None:
 def _not_closed(derivative: Graph, param: Value) -> GraphError:
     return GraphError(
         f"body {param.graph.name!r} has param {param.node.name!r}, of which {derivative.name!r}, "
-        "its derivative, knows nothing",
+        "its derivative, has no operand",
         source=param.node.source,
         remedy="pass params into a function with derivatives of its own as operands",
     )

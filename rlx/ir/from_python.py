@@ -80,7 +80,7 @@ def _require_in_range(array: np.ndarray[Any, Any], dtype: DType) -> None:
 
 
 def _is_extension(dtype: np.dtype[Any]) -> bool:
-    """True for dtypes that rlx knows and NumPy has no letter for, as bfloat16."""
+    """True for dtypes of rlx for which NumPy has no letter, as bfloat16."""
     return any(dtype == known.numpy for known in DType)
 
 

@@ -2,7 +2,7 @@
 
 An `OpDef` is data, made from one function signature (`ir.declaration`). Its meaning
 (`ir.reference`), derivatives, batching, lowering and kernel are registered in the rooms that
-need them (`ir.registry`). Nothing here knows graphs: a call asks its operands for theirs.
+need them (`ir.registry`). Nothing here depends on graphs: a call finds that of its operands.
 """
 
 from __future__ import annotations

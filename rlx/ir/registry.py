@@ -1,4 +1,4 @@
-"""Rules by op: each room registers what it knows of an op in a `Registry` of its own.
+"""Rules by op: each package registers its rules of an op in a `Registry` of its own.
 
 reference: Registry[Reference] = Registry("reference")
 

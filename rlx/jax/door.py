@@ -1,4 +1,4 @@
-"""rlx behind real JAX: `install()` lets it compile what `jax.jit` compiles, `report()` says what.
+"""rlx as the compiler of JAX: `install()` hands it programs of `jax.jit`, `report()` lists them.
 
 The modules of `rlx.jax` itself are for machines without JAX.
 """
@@ -22,7 +22,7 @@ def is_there() -> bool:
 def _process() -> Any:
     if not is_there():
         raise ToolchainError(
-            "rlx cannot run behind JAX, which is not installed",
+            "rlx cannot compile for JAX, which is not installed",
             source=calling_source(),
             remedy="pip install 'rlx[jax]', or import rlx.jax in its place",
         )

@@ -1,4 +1,4 @@
-"""rlx behind `jax.jit`: what JAX compiles becomes a custom call of a program that rlx compiled.
+"""rlx as the compiler of `jax.jit`: a program of JAX becomes a custom call of one of rlx.
 
     rlx.jax.install()
     ...                        # a program of JAX, unchanged

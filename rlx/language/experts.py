@@ -45,7 +45,7 @@ class ResidencyStats:
 
 
 class ExpertMonitor:
-    """A compiled graph that tells what its gates chose; `products_per_layer` follow each other."""
+    """A compiled graph with the choices of its gates; `products_per_layer` are consecutive."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ def budget_of(
 
 
 def _require_no_products_within(node: Node) -> None:
-    """Refuse products in bodies of loops and branches, whose experts no output tells."""
+    """Refuse products in bodies of loops and branches, whose experts are in no output."""
     bodies = bodies_of(node.attrs)
     while bodies:
         for inner in bodies.pop().nodes:

@@ -113,7 +113,7 @@ class LanguageModel:
         ends = self.tokenizer.end_tokens if stop is None else frozenset(stop)
         fed = prompt
         room = self.context - len(self.history) - len(prompt) + 1
-        for _ in range(min(max_tokens, max(room, 1))):  # the first one tells what does not fit
+        for _ in range(min(max_tokens, max(room, 1))):  # the first one raises what does not fit
             token = self.feed(fed)
             if token in ends:
                 return
@@ -205,7 +205,7 @@ class LanguageModel:
         return int(token[0])
 
     def _hand_over(self, source: Executable, target: Executable) -> None:
-        """Copy what one program knows of the history to the other, if their arenas are two."""
+        """Copy the state of one program to the other, if their arenas are two."""
         known, count = self._known.get(target, 0), len(self.history)
         if source.arena is not target.arena and known < count:
             for name in target.donated_params:

@@ -15,7 +15,7 @@ from rlx.tracing.apply import as_tracer, convert, function, inexact, promoted
 
 
 def _limits(x: Any) -> Any:
-    """The limits of a floating type; NumPy's `finfo` knows no bfloat16."""
+    """The limits of a floating type; NumPy's `finfo` has no bfloat16."""
     return ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]  # is not annotated
 
 

@@ -14,7 +14,7 @@ __array_api_version__ = "2024.12"
 
 
 class NamespaceInfo:
-    """What the namespace can do, as `__array_namespace_info__` tells it."""
+    """What the namespace can do, as `__array_namespace_info__` returns it."""
 
     def capabilities(self) -> dict[str, Any]:
         """Boolean indexing and shapes that depend on data are there outside `jit`."""

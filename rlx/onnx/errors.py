@@ -1,4 +1,4 @@
-"""What stops an import: values that only a run knows, operators that are not known."""
+"""What stops an import: values known at run time only, unknown operators."""
 
 from __future__ import annotations
 

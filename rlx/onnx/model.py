@@ -133,7 +133,7 @@ def _require_known(opsets: dict[str, int], title: str) -> None:
     version = opsets.setdefault("", 1)
     if version > NEWEST_OPSET:
         raise FormatError(
-            f"{title}: uses opset {version}; the installed onnx package knows {NEWEST_OPSET}",
+            f"{title}: uses opset {version}; the installed onnx has up to {NEWEST_OPSET}",
             remedy="update it with pip install --upgrade onnx",
         )
 

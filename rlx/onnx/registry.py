@@ -63,7 +63,7 @@ def operator(
 ) -> Callable[[Translator], Translator]:
     """Register a translator for operators, from a version of their opset on.
 
-    `Operator` tells what `on_host` and `sums_products` mean; `rest` is the function to which it
+    `Operator` documents `on_host` and `sums_products`; `rest` is the function to which it
     hands on attributes that operators have in common.
     """
 

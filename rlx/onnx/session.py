@@ -114,7 +114,7 @@ class InferenceSession:
         """Held while stages are looked up and kept."""
         self._compiling = call_lock()
 
-    # What ONNX Runtime's session tells
+    # Metadata, as in ONNX Runtime's session
 
     def get_inputs(self) -> list[NodeArg]:
         return [_argument(value) for value in self._inputs]

@@ -61,7 +61,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class GraphPass:
-    """A named `Graph -> Graph` function; `rewrite` also tells where the values went."""
+    """A named `Graph -> Graph` function; `rewrite` also returns the map of values."""
 
     name: str
     rewrite: Callable[[Graph], Rewritten]

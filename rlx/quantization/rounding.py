@@ -28,7 +28,7 @@ _LOPSIDED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the caller wants."""
+    """The rounding that the caller chose."""
 
     method: Method
     percentile: float

@@ -66,7 +66,7 @@ def library_of_name(name: str) -> Path:
 
 
 def _system_library() -> Path | None:
-    """Return the shared library of the first BLAS that pkg-config knows."""
+    """Return the shared library of the first BLAS that pkg-config finds."""
     return next(filter(None, map(_known_to_pkg_config, _PKG_CONFIG_NAMES)), None)
 
 

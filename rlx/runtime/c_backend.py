@@ -53,7 +53,7 @@ class CBackend:
     more_flags: tuple[str, ...] = ()
     """Behind those that the compiler is given anyway."""
     blas: str = "auto"
-    """The library that calls of BLAS go to, as `find_blas` knows it."""
+    """The library that calls of BLAS go to, as in `find_blas`."""
 
     @property
     def name(self) -> str:

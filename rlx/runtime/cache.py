@@ -40,7 +40,7 @@ _SHARE_ADDED = 16
 
 
 def content_key(*parts: str) -> str:
-    """Return the digest of `parts`; it tells ("ab", "c") from ("a", "bc")."""
+    """Return the digest of `parts`; ("ab", "c") and ("a", "bc") differ."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

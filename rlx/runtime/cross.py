@@ -176,7 +176,7 @@ def _link(command: list[str], *, stays: bool) -> None:
     that OpenMP keeps waiting.
     """
     if stays:
-        with contextlib.suppress(ToolchainError):  # not every object format knows of it
+        with contextlib.suppress(ToolchainError):  # not every object format has it
             run_tool([*command, _NO_UNLOADING])
             return
     run_tool(command)

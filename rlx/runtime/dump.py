@@ -29,5 +29,5 @@ def _stages(program: Program) -> Iterator[tuple[str, str]]:
     yield "91_schedule.txt", format_schedule(program.schedule, program.kernels)
     yield "92_kernels.txt", "\n\n".join(map(format_kernel, program.module.kernels))
     yield "93_module.c", emit_module(program.module)
-    if importlib.util.find_spec("llvmlite"):  # tells the host CPU, which the text depends on
+    if importlib.util.find_spec("llvmlite"):  # for the host CPU, on which the text depends
         yield "94_module.ll", llvm_text(program.module)

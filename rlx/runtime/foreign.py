@@ -125,7 +125,7 @@ def _run(target: CallTarget | None, words: Sequence[Any]) -> None:
 
 
 def _types(shapes: int) -> tuple[list[TensorType], list[TensorType]]:
-    """Return the types of operands and results that a table of `shape_words` tells."""
+    """Return the types of operands and results that a table of `shape_words` holds."""
     table = ctypes.cast(shapes, ctypes.POINTER(ctypes.c_int64))
     count, results = int(table[0]), int(table[1])
     end = 2

@@ -2,7 +2,7 @@
 
 A graph of a thousand nodes takes a while to build, and a program from the cache runs without it.
 So a graph whose name determines it is given by its builder, and it is built only where
-no program of that name is kept, or where somebody looks at it:
+no program of that name is kept, or where it is inspected:
 
     NamedGraph("step of 3f9a...", lambda: decoder_graph(...))
 """
@@ -28,7 +28,7 @@ class NamedGraph:
     """A digest of all that the graph depends on, but for the code of this package."""
     build: Callable[[], Graph]
     takes_all_extents: bool = False
-    """True if its builder knows that every op takes all extents within the bounds."""
+    """True if its builder checked that every op takes all extents within the bounds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class IoBindingExecutable(Executable):
                 self._moves[number] = 0
                 del self._results[_output(self._regions[number])]
             self._states.clear()
-            if self._fast is not None:  # it knows where states were; another thread may be at it
+            if self._fast is not None:  # it has the places of states; another thread may use it
                 self._fast.ready = False
                 self._fast = None
         return super().address

@@ -42,7 +42,7 @@ class CachedLlvmBackend:
 
     cache: Cache | None = None
     blas: str = "auto"
-    """The library that calls of BLAS go to, as `find_blas` knows it."""
+    """The library that calls of BLAS go to, as in `find_blas`."""
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 What is kept of a program is its image and the name of its machine code, under a digest of all
 that they depend on: graph, backend, threads, machine, versions. Passes, planning, lowering and
-printing are skipped; what they make is made again, from the same graph, when somebody looks.
+printing are skipped; what they make is made again, from the same graph, when it is inspected.
 A graph that has a name (`NamedGraph`) is not even built: under the name its interface is kept, too.
 Whatever does not fit, is damaged or gone counts as not there.
 """
@@ -164,7 +164,7 @@ def copy_later(graph: Graph) -> Callable[[], Graph]:
 
 
 def _of(graph: Graph) -> str | None:
-    from rlx.ir.digest import graph_digest  # knows all ops, which a program with a name needs not
+    from rlx.ir.digest import graph_digest  # imports all ops, which a program with a name needs not
 
     return graph_digest(graph)
 

@@ -53,7 +53,7 @@ class Residents:
     _kept: dict[str, Array] = field(default_factory=dict)
 
     def find(self, views: Mapping[str, Array]) -> None:
-        """Learn where a program has its params: the first one tells for all."""
+        """Learn where a program has its params: the first one holds for all."""
         if not self.views:
             self.views.update(views)
             self.unset.update(views)
@@ -108,7 +108,7 @@ class Residents:
     def _give_back_temporaries(self) -> None:
         """Discard what the first `setup` left after the residents: inputs are written after it.
 
-        Who sets params often wants the pages again.
+        Callers that set params often need the pages again.
         """
         room = len(self.arena.bytes) - self.temporaries
         if self.temporaries and room >= _LARGE:

@@ -26,7 +26,7 @@ _BLOCKS_KEPT = 2
 """Per result: `y = f(x)` in a loop holds the last result while the next is computed."""
 
 MOST_KEPT = 128 * 1024 * 1024
-"""Bytes that are kept for the results of all executables, whether somebody holds them or not."""
+"""Bytes that are kept for the results of all executables, whether they are referenced or not."""
 
 
 class Result(Protocol):
@@ -65,7 +65,7 @@ class Block:
         self._unheld = sys.getrefcount(self._memory)
 
     def is_held(self) -> bool:
-        """True if somebody has an array that `view` gave, or a view of it."""
+        """True if an array that `view` returned, or a view of it, is referenced."""
         return sys.getrefcount(self._memory) != self._unheld
 
     def view(self) -> Array:
@@ -149,7 +149,7 @@ def _give_back(most: int) -> None:
 
 
 class State:
-    """A param that every run replaces: stays where it is unless somebody holds its last value."""
+    """A param that every run replaces: stays in place unless its last value is referenced."""
 
     def __init__(self, kind: ArrayKind) -> None:
         self._kind = kind
@@ -179,7 +179,7 @@ def donated_copy(array: Array, cls: type[Array] = ndarray) -> Array:
     """Return a copy of `array`, of class `cls`, that may be overwritten when it is donated.
 
     Its base is an array of bytes over a `DonatedMemory`. NumPy gives every view of the copy that
-    same base, so that the base's reference count tells whether there are views.
+    same base, so that the base's reference count says whether there are views.
     """
     kind = ArrayKind(array.shape, array.dtype)
     memory = DonatedMemory(kind.memory_size, np.uint8)

@@ -109,7 +109,7 @@ class Signature:
     def _check_symbol(self, symbol: Symbol, binding: Mapping[str, int]) -> None:
         if symbol.name not in binding:
             raise InputError(
-                f"{self.name}: no input's shape tells extent {symbol.name}",
+                f"{self.name}: no input's shape determines extent {symbol.name}",
                 remedy="give some input an axis of that extent alone",
             )
         value = binding[symbol.name]

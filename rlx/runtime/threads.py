@@ -63,7 +63,7 @@ class Job:
 
     arena: Pointer
     tables: tuple[Pointer, ...]
-    """What the entries take beside the arena: where regions moved (`io_binding`), or nothing."""
+    """What the entries take besides the arena: where regions moved (`io_binding`), or nothing."""
     launch: Callable[..., int]
     addresses: tuple[int, int, int]
     """Of the task, the arena, and the table (or 0)."""

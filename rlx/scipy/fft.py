@@ -1,4 +1,4 @@
-"""Transforms that SciPy has beside NumPy's: of cosines, and of signals with a real spectrum.
+"""Transforms that SciPy adds to NumPy's: of cosines, and of signals with a real spectrum.
 
 The cosine transform (DCT-II) and its inverse are made of an FFT of the same length: Makhoul, 1980,
 A fast cosine transform in one and two dimensions. The transform is

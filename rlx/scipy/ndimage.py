@@ -58,7 +58,7 @@ def _rounded(x: Any) -> Any:
 
 
 def _neighbors(c: Any, size: int, order: int, mode: str) -> list[tuple[Any, Any, Any]]:
-    """Return places, weights (None for 1) and whether each lies inside."""
+    """Return places, weights (None for 1) and whether each is inside."""
     (c,) = inexact(c)
     if order == 0:
         return [_neighbor(_rounded(c), None, size, mode)]

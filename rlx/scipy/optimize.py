@@ -97,7 +97,7 @@ def _results(state: Any, limit: Any, order: Any) -> OptimizeResults:
 
 
 def _updated(inverse: Any, moved: Any, change: Any, unit: Any) -> Any:
-    """Return the inverse Hessian with what a step told of it."""
+    """Return the inverse Hessian updated by a step (BFGS)."""
     product = rnp.vdot(change, moved)
     rho = 1 / rnp.where(rnp.equal(product, 0), 1, product)
     left = unit - rho * rnp.outer(moved, change)

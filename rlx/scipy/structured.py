@@ -78,7 +78,7 @@ def fiedler_companion(a: Any) -> Array:
         raise InputError(f"a has {a.ndim} axes", remedy="pass the coefficients of one polynomial")
     n = max(a.shape[0] - 1, 0)
     numbers, odd = np.arange(2, n + 1), np.arange(2, n + 1) % 2
-    # Coefficient 1 stands in the corner, 2 right of it, 3 below that, 4 right of that, ...
+    # Coefficient 1 is in the corner, 2 right of it, 3 below that, 4 right of that, ...
     rows = np.concatenate([np.zeros(min(n, 1), int), np.where(odd, numbers - 1, numbers - 2)])
     columns = np.concatenate([np.zeros(min(n, 1), int), np.where(odd, numbers - 2, numbers - 1)])
     ones = np.zeros((n, n))

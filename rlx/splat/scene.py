@@ -13,7 +13,7 @@ _OWN_AXES: dict[str, tuple[int | None, ...]] = {
     "positions": (3,), "scales": (3,), "rotations": (4,), "opacities": (), "colors": (3,),
     "harmonics": (None, 3),
 }  # fmt: skip
-"""The axes of each array behind that of splats; None is an extent of its own."""
+"""The axes of each array after that of splats; None is an extent of its own."""
 
 
 @dataclass(frozen=True)

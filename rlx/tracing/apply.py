@@ -127,7 +127,7 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any, fast: FastCalls
     try:
         given = [concrete(x) for x in arrays] if PROCESS.is_narrow and are_narrow() else arrays
         outputs = known.outputs(key, given)
-    except HANDLED:  # traced anew, it is told at the right line
+    except HANDLED:  # traced anew, it is raised at the right line
         return _run_asking(body, args, kwargs, None)
     if known.single:
         if not known.work and not asks and not PROCESS.is_narrow:
@@ -159,7 +159,7 @@ def _key_of(
         elif cls in _STATIC:
             parts.append((name, cls, x))
         elif cls is float or cls is complex:
-            parts.append((name, cls, repr(x)))  # tells 0.0 from -0.0, and finds NaN again
+            parts.append((name, cls, repr(x)))  # separates 0.0 from -0.0, and equals itself for NaN
         elif isinstance(x, np.generic):
             arrays.append(np.asarray(x))
             parts.append((name, arrays[-1].dtype, ()))
@@ -348,7 +348,7 @@ def inexact(*arrays: Any) -> list[Array]:
 def static_int(x: Any, what: str, source: Source | None = None) -> int:
     """Return `x` as a Python integer: what a shape or an axis is made of.
 
-    Whoever is no `function` tells the `source` of the call.
+    Callers that pass no `function` pass the `source` of the call.
     """
     if isinstance(x, TracedArray):
         raise ShapeError(

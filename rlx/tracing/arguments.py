@@ -29,7 +29,7 @@ def positions(given: int | Sequence[int], count: int, what: str) -> tuple[int, .
 
 @functools.lru_cache(maxsize=1024)
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of the positional parameters; none where they cannot be told."""
+    """Return the names of the positional parameters; none where they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

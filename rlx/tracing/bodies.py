@@ -169,7 +169,7 @@ def body_of(
 ) -> Graph:
     """Return the graph of a program whose inputs are its arguments and then all of `captured`.
 
-    `leading` arguments stand before `captured`, the others behind; outputs become `dtypes`.
+    `leading` arguments come before `captured`, the others after; outputs become `dtypes`.
     """
     graph = Graph(program.graph.name)
     split = len(program.inputs) if leading is None else leading
@@ -205,7 +205,7 @@ def tracers(values: Sequence[Value], weak: Sequence[bool]) -> list[Tracer]:
 
 
 def line_of(function: Function) -> Source | None:
-    """Return where `function` is defined if that can be told, else the user's line."""
+    """Return where `function` is defined if that is known, else the user's line."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return calling_source()

@@ -258,7 +258,7 @@ def flatten_up_to(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
 
 
 def broadcast_prefix(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:
-    """Return one entry per leaf of `treedef`; a leaf of `prefix` stands for all below it.
+    """Return one entry per leaf of `treedef`; a leaf of `prefix` applies to all below it.
 
     `None` is a leaf here, as in `in_axes=(0, None)`.
     """

@@ -62,7 +62,7 @@ class Trace:
         """Over which axes of ranks its values vary, for `rlx.tracing.axes`, which adds captures."""
 
     def captures(self) -> Iterator[tuple[TracedArray, Value]]:
-        """Yield each array of an enclosing trace with the input that stands for it."""
+        """Yield each array of an enclosing trace with the input that replaces it."""
         return zip(self.captured, self._inputs.values(), strict=True)
 
     def lift(self, traced: TracedArray) -> Value:

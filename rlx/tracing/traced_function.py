@@ -173,7 +173,7 @@ def require_array(name: str, leaf: Any) -> None:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return identifiers made of `names`, told apart by numbers where they are equal."""
+    """Return identifiers made of `names`, made distinct by numbers where they are equal."""
     found: dict[str, None] = {}
     for name in names:
         clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "x"

@@ -186,4 +186,4 @@ def _emitted(
         definition, *args, target=name, result_types=tuple(types), attributes=tuple(attributes),
         vmap_method=vmap_method,
     )  # fmt: skip
-    return list(results[: len(types)])  # an effect has one more, which nobody asked for
+    return list(results[: len(types)])  # an effect has one more, which has no reader

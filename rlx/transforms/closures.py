@@ -1,4 +1,4 @@
-"""What a function reads beside its arguments, to know whether a trace of it still holds."""
+"""What a function reads besides its arguments: a trace of it is valid while that is unchanged."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class _Nesting(threading.local):
         self.depths: dict[CustomFunction, int] = {}
         """How deep in its own rule each function is."""
         self._stated: dict[Hashable, tuple[Stated, list[Any]]] = {}
-        """What was traced, beside the arguments that are known by their identity."""
+        """What was traced, besides the arguments that are compared by identity."""
         self._lasting: OrderedDict[Hashable, tuple[Stated, int]] = OrderedDict()
         """What was traced of functions of the library, which depend on nothing else; its nodes."""
 
@@ -229,7 +229,7 @@ def _positional(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def refuse_symbolic_zeros(name: str, wanted: bool) -> None:
-    """Raise where a rule wants to be told which derivatives are zero: all that it gets are arrays.
+    """Raise where a rule asks for symbolic zeros: all that it gets are arrays.
 
     Those that are zero are constants in the traced rule, and vanish when it is compiled.
     """

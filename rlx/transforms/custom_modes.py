@@ -57,7 +57,7 @@ class CustomModes(CustomFunction):
         return Stated(primal.tree, primal.weak, captured, bodies)
 
     def _saving(self, chosen: Chosen) -> Chosen:
-        """Return the call with what its pullback needs behind the result."""
+        """Return the call with what its pullback needs after the result."""
 
         def saving(*args: Any) -> Any:
             result = self(*args)

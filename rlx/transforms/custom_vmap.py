@@ -107,7 +107,7 @@ def _batched(
         raise InputError(
             f"custom_vmap: {name!r} captures an array that is batched",
             source=line_of(function),
-            remedy="make it an argument, of which the rule is told",
+            remedy="make it an argument, which the rule receives",
         )
     inputs = [
         replace(s, type=operand.type) for s, operand in zip(specifications, operands, strict=False)

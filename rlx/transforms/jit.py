@@ -243,7 +243,7 @@ class JittedFunction:
                     f"{name} was compiled for {describe_key(own)} "
                     f"and is given {describe_key(asked)}",
                     source=calling_source(),
-                    remedy="call the function itself, which compiles for every type it meets",
+                    remedy="call the function itself, which compiles for every new type",
                 )
             return entry.results(leaves)
 

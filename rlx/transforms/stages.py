@@ -1,4 +1,4 @@
-"""What lies between a jitted function and its run: `f.trace(x)`, `.lower()`, `.compile()`."""
+"""The stages between a jitted function and its run: `f.trace(x)`, `.lower()`, `.compile()`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static arguments of compiled functions: which positions they are, and what tells them apart."""
+"""Static arguments of compiled functions: their positions, and the keys by which they differ."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _takes_any(fun: Callable[..., Any]) -> bool:
 
 
 def static_key(name: Any, value: Any) -> tuple[Any, Any, Any]:
-    """Return a static argument beside what tells it from equal values, of which programs differ."""
+    """Return a static argument with a key that separates equal values with different programs."""
     _require_hashable(name, value)
     return name, _kind(value), value
 

@@ -58,7 +58,7 @@ def jet(
 
 
 def _one_more(derivatives: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
-    """Return a function of all derivatives and the one behind them."""
+    """Return a function of all derivatives and the one after them."""
 
     def further(t: Any) -> list[Any]:
         values, moved = jvp(derivatives, (t,), (1.0,))

@@ -118,7 +118,7 @@ def _require_results(found: Any, cores: list[Core] | None, known: dict[str, Any]
     raise ShapeError(
         f"the results of one example have shapes {shapes}, which the signature does not give",
         source=calling_source(),
-        remedy="name the axes of every result behind ->",
+        remedy="name the axes of every result after ->",
     )
 
 

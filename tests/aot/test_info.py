@@ -1,4 +1,4 @@
-"""What an artifact tells about itself: one struct for all, only what this program can do."""
+"""Names, types and sizes of any artifact: one struct for all, only what this program can do."""
 
 from __future__ import annotations
 

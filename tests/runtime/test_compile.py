@@ -147,5 +147,5 @@ def test_extents_may_stand_before_the_symbols_in_them(
 def test_a_quotient_alone_does_not_tell_a_symbol(backend: str) -> None:
     skip_without(backend)
     f = compile(summed((N + 1) // 2), backend=backend)
-    with pytest.raises(InputError, match="no input's shape tells extent n"):
+    with pytest.raises(InputError, match="no input's shape determines extent n"):
         f(np.ones(3, np.float32))

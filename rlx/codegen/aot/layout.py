@@ -2,7 +2,7 @@
 
 The memory plan puts params and constants into the arena. An artifact keeps most of them
 elsewhere, so that many arenas share them: params in a block that the caller maps read-only,
-constants in the code. What remains in the arena moves up; `Layout.relocate` tells where.
+constants in the code. What remains in the arena moves up; `Layout.relocate` returns where.
 """
 
 from __future__ import annotations

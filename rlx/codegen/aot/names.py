@@ -62,7 +62,7 @@ def names_for_extents(name: str) -> tuple[str, ...]:
 
 
 def names_of_extents(extents: Sequence[str]) -> tuple[str, ...]:
-    """Return names that tensors cannot have beside `extents`, which have constants of their own.
+    """Return names that tensors cannot have besides `extents`, which have constants of their own.
 
     `MLP_MAX_N_BYTES` would be of an extent `n_bytes` and of a tensor `max_n`.
     """

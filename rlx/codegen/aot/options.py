@@ -38,7 +38,7 @@ class Options:
     libraries: tuple[str, ...] = ("m",)
     """What the C links against."""
     library_calls: tuple[str, ...] = ()
-    """The functions of BLAS or LAPACK that it calls, as the linker knows them."""
+    """The functions of BLAS or LAPACK that it calls, by their names for the linker."""
     without_libm: bool = False
     is_plain: bool = False
     """True for C99 without vectors and attributes, which any compiler takes."""

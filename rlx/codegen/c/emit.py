@@ -66,7 +66,7 @@ class UnitView:
 def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> str:
     """Return the C source of `module`.
 
-    `symbols` gives external functions the name that the linker knows, where it differs from the
+    `symbols` gives external functions their name for the linker, where it differs from the
     one that kernels call (`cblas_sgemm` may be `scipy_cblas_sgemm` in the library).
     """
     view = unit_view(module, symbols or {})
@@ -123,7 +123,7 @@ def emit_kernel(kernel: Kernel) -> Emitted:
 class ModuleEmitter:
     """Emits kernels that share one prelude and one table of math functions.
 
-    `marks_wide` tells kernels that may use the widest vectors from those that may not. Kernels
+    `marks_wide` marks kernels that may use the widest vectors. Kernels
     in `called_often` are not inlined.
     """
 

@@ -49,7 +49,7 @@ _ANY_MASK = 4
 class ExpressionEmitter:
     """Emits the expressions of one kernel or function.
 
-    `names` tells what variables and buffers are called in C, where that is not their own name;
+    `names` holds the names of variables and buffers in C, where that is not their own name;
     `indices` are the variables whose i64 arithmetic prints plainly (see `uses.index_variables`);
     `request` returns the C name of a math function at a number of lanes.
     """

@@ -228,7 +228,7 @@ def _declare_scratch(k: KernelBuilder, graph: Graph) -> Buffer:
     """Scratch holds what the anchor's kind asks for, else elements of its compute type."""
     anchor = find_anchor(graph)
     if anchor is None:
-        raise InternalError(f"kernel {k.name} has scratch and no anchor that wants it")
+        raise InternalError(f"kernel {k.name} has scratch and no anchor that uses it")
     elements = SCRATCH_ELEMENTS.get(anchor.op.name, compute_prim)
     return k.argument("scratch", elements(anchor.operands[0].dtype), writable=True)
 

@@ -1,4 +1,4 @@
-"""Calls of functions from outside of the program; `ir.foreign` tells their signature."""
+"""Calls of functions from outside of the program; `ir.foreign` has their signature."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 An element of a `concat` or `pad` is one operand's where the index is in that operand's box, and
 another's, or a constant, elsewhere. Over a box of iterations most such guards are decided by
 arithmetic on bounds: loops that are split where guards change have none left inside. What is
-left becomes a select, and a load that only one side of a select wants is kept inside its
+left becomes a select, and a load that only one side of a select reads is kept inside its
 tensor by clamping its indices: nothing is ever read outside of an operand.
 """
 

@@ -125,7 +125,7 @@ def _checks_last(table: Reader, indices: Reader, y: Writer, axis: int) -> bool:
 
 
 def clamped_index(scope: Scope, indices: GroupedReader, at: E, size: E) -> E:
-    """Read an index and move it into [0, size); `checked_index` tells if it was there."""
+    """Read an index and move it into [0, size); `checked_index` also checks it."""
     given = indices.read_real(at).cast(Prim.I64)
     return scope.k.let("index", maximum(minimum(given, size - 1), 0))
 

@@ -1,7 +1,7 @@
 """Tensor elements as kernels compute with them.
 
 Memory holds what `ir.dtype` says; a kernel computes f16 and bf16 in f32, and complex numbers as
-pairs. `load` and `store` convert, so that no kernel knows how an element is stored.
+pairs. `load` and `store` convert, so that kernels do not depend on how an element is stored.
 """
 
 from __future__ import annotations

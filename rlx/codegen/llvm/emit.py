@@ -56,7 +56,7 @@ def emit_module(
     """Return the IR of every kernel and entry, and of the functions that they call.
 
     Kernels in `exported` can be linked with, by what is linked into the same library.
-    `symbols` gives external functions the names that the linker knows, where they differ; those
+    `symbols` gives external functions their names for the linker, where they differ; those
     in `slots` are called by the addresses that the places of these names hold.
     """
     emitter = _ModuleEmitter(machine, exported, symbols or {}, slots)

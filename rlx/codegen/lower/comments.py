@@ -18,7 +18,7 @@ from rlx.ir.op import Trait
 _LISTED_VALUES = 6
 _LISTED_LINES = 4
 _LONGEST_NAME = 40
-"""C tells names apart by 63 characters, and numbers are still to be added."""
+"""C compares 63 characters of a name, and numbers are still to be added."""
 
 
 def kernel_doc(thunks: Sequence[Thunk]) -> tuple[str, ...]:

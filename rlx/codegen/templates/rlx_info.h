@@ -1,4 +1,4 @@
-// rlx_info.h: what a model that rlx exported tells about itself at run time, the same for all models.
+// rlx_info.h: how a program reads names, types and sizes of any model that rlx exported.
 //
 // A model `points` has one function for it, `points_get_info`. A program that loads models as
 // shared libraries needs nothing else of them: sizes, tensors by name, and the functions to call.

@@ -1,7 +1,7 @@
 """Ops that say when something is computed, or whether, not what: rematerialization, checks.
 
 checkpoint   a sub-program whose intermediates are not kept for the backward pass
-named        an operand, by a name that a policy of what is kept knows
+named        an operand, by a name that a checkpoint policy refers to
 barrier      an operand, but not before others are computed
 check        nothing, but it ends the run where something does not hold
 """

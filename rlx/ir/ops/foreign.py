@@ -1,6 +1,6 @@
 """Calls of functions from outside of the program, by the names they are registered under.
 
-`ir.foreign` tells what a target is. Derivatives are those of the function around the call
+`ir.foreign` defines what a target is. Derivatives are those of the function around the call
 (`custom_jvp`, `custom_vjp`); batching is what `vmap_method` says.
 
 Source: StableHLO's `custom_call` and JAX's `ffi_call`.

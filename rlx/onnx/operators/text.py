@@ -60,7 +60,7 @@ def string_normalizer(
     stopwords: Any = (),
 ) -> Any:
     """Take accents and stop words out of strings, change their case, drop those left empty."""
-    del locale  # letters have the same cases in all that Python knows
+    del locale  # letters have the same cases in all locales of Python
     change = {"LOWER": str.lower, "UPPER": str.upper}.get(case_change_action, str)
     words = set(stopwords) if is_case_sensitive else {change(word) for word in stopwords}
 
@@ -148,6 +148,6 @@ def encoded_categories(
     if strange:
         raise InputError(
             f"element {strange[0]!r} is none of the {len(known)} categories",
-            remedy="give elements that the model knows: its zeros=0 asks for this error",
+            remedy="pass elements of the model's vocabulary: zeros=0 makes others an error",
         )
     return found

@@ -1,4 +1,4 @@
-"""The first error of a program, while it is made: a number, and what each check tells.
+"""The first error of a program, while it is made: its number and the payload of each check.
 
 The number is 0 while nothing has failed, and then 1 and the position of the report. What the
 check of a report reports is its payload, which loops carry and branches return.
@@ -28,7 +28,7 @@ class FirstError:
     number: Value
     reports: list[Report] = field(default_factory=list)
     payloads: list[tuple[Value, ...]] = field(default_factory=list)
-    """For each report, the values that it tells of."""
+    """For each report, the values in its text."""
 
     @classmethod
     def none(cls, graph: Graph) -> FirstError:

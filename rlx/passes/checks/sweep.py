@@ -37,7 +37,7 @@ class Functionalized:
     """Its outputs: the number of the error, what all checks tell, the results."""
     reports: tuple[Report, ...]
     counts: tuple[int, ...]
-    """How many values each report tells of."""
+    """How many values the text of each report has."""
 
     @property
     def state(self) -> int:

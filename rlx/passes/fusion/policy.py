@@ -27,7 +27,7 @@ class FusionPolicy:
     """Operands and results of a fusion: beyond, address registers and cache ways run out."""
 
     most_siblings: int = 4
-    """Reductions that share a pass: each wants accumulators of its own in registers."""
+    """Reductions that share a pass: each needs accumulators of its own in registers."""
 
     shortest_row: int = 8
     """Elements of a row that a reduction folds by vectors. Shorter rows are folded one by one, so
@@ -64,7 +64,7 @@ class FusionPolicy:
     def takes_epilogue(self, node: Node) -> bool:
         """True if what reads `node` may join it.
 
-        Its result is in a register when the elementwise reader wants it: one pass over memory
+        Its result is in a register when the elementwise reader needs it: one pass over memory
         less, whatever the reader costs. What a library computes is in memory.
         """
         known = node.op.has(Trait.EPILOGUE) and len(node.results) == 1
@@ -109,7 +109,7 @@ def is_fusable(node: Node) -> bool:
 
 
 def is_index_check(node: Node) -> bool:
-    """True for a `gather` of indices themselves: it tells whether they are in range."""
+    """True for a `gather` of indices themselves: it checks that they are in range."""
     return node.op is gather and node.operands[0].op is iota
 
 

@@ -2,7 +2,7 @@
 
 A loop in registers reads a matrix from anywhere in any order. So it takes the matrix as it is,
 and not a transposed copy; and steps store their matrices as they are for a later loop that
-wants them transposed, as the reverse sweep of a product does.
+reads them transposed, as the reverse sweep of a product does.
 """
 
 from __future__ import annotations

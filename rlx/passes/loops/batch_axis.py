@@ -23,7 +23,7 @@ LEAST_LANES = 8
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """`extent` instances, and the axis that tells them apart in each value that has it.
+    """`extent` instances, and the axis that separates them in each value that has it.
 
     The values of `partial` are sums over all instances: each instance adds up its own share,
     and the shares are combined after the loop. They are read linearly, and end up in carries that

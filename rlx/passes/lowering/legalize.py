@@ -22,7 +22,7 @@ from rlx.passes.rewrites.decompose import expand_formula
 
 @graph_pass
 def legalize(graph: Graph) -> Rewritten:
-    """Drop what speaks to transforms alone. Decompositions have gone before (`decompose`).
+    """Drop what only transforms read. Decompositions have gone before (`decompose`).
 
     %1: f32[4] = stop_gradient %0      ->      %1: f32[4] = exp %0
     %2: f32[4] = exp %1

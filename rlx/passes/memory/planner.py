@@ -40,7 +40,7 @@ def plan_memory(
 ) -> MemoryPlan:
     """Return the memory plan of `graph`; symbolic extents count with their maximum.
 
-    `scratch_bytes` tells what a node's kernel needs besides operands and results. Raise
+    `scratch_bytes` returns what a node's kernel needs besides operands and results. Raise
     GraphError for a donation that needs a copy (see the pass `copy-outputs`), UnsupportedError
     for a value that no process can address.
     """

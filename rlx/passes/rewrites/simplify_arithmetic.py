@@ -85,7 +85,7 @@ def div_by_power_of_two(node: Node) -> Value | None:
 
 @rewrite(ops.pow)
 def pow_of_small_exponent(node: Node) -> Value | None:
-    """sqrt(-0.0) and sqrt(-inf) differ from their powers, so 0.5 wants a nonnegative base."""
+    """sqrt(-0.0) and sqrt(-inf) differ from their powers, so 0.5 needs a nonnegative base."""
     base, exponent = node.operands
     scalar = number(exponent)
     if scalar is None or base.type != node.result.type:

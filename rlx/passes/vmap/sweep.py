@@ -35,7 +35,7 @@ Image = dict[Value, MaybeBatched]
 def carry(target: Graph, nodes: Iterable[Node], value_map: Image, axis: MappedAxis) -> None:
     """Append what `nodes` do for each example of `axis`; `value_map` learns their results.
 
-    Nodes whose results `value_map` knows already are skipped.
+    Nodes whose results are in `value_map` are skipped.
     """
     for node in nodes:
         if not all(result in value_map for result in node.results):

@@ -23,7 +23,7 @@ _TERMS_OF_SLOPES = 200
 
 
 def _eps(x: Any) -> float:
-    """What is small beside 1; the last bits of a product never settle."""
+    """Convergence threshold, relative to 1: the last bits of a product never converge."""
     return 4 * float(rnp.finfo(x.dtype).eps)
 
 

@@ -92,7 +92,7 @@ class _Outline:
         return self._tiles(ends[0], ends[1], self.screen.columns)
 
     def _tiles(self, low: E, high: E, count: int) -> tuple[E, E]:
-        """Return the first and last tile whose closed interval meets `low .. high`."""
+        """Return the first and last tile whose closed interval intersects `low .. high`."""
         k, size = self.k, float(self.screen.tile_size)
         first = (low / size - 1.0).unary(UnaryOp.CEIL)
         last = (high / size).unary(UnaryOp.FLOOR)

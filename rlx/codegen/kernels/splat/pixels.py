@@ -135,7 +135,7 @@ class Tile:
     def rows(self, splat: Splat) -> Iterator[Row]:
         """Open loops over the rows of a splat's box within the tile."""
         k = self.k
-        k.comment("The part of the splat's box of pixels that lies in this tile.")
+        k.comment("The part of the splat's box of pixels inside this tile.")
         first = k.let("first_row", maximum(splat.bound(19) - self.top, 0))
         last = k.let("last_row", minimum(splat.bound(20) - self.top, self.height - 1))
         low = k.let("low", maximum(splat.bound(17) - self.left, 0) / LANES)

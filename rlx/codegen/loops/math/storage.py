@@ -81,7 +81,7 @@ class _Byte:
     fraction: int
     bias: int
     beyond: float
-    """The least that is rounded to no number; `infinity` tells what it becomes."""
+    """The least that is rounded to no number; `infinity` is what it becomes."""
     infinity: int
     nan: int
 
@@ -120,7 +120,7 @@ _BYTES = {
     DType.F8_E4M3FN: _Byte(3, 7, float(np.nextafter(np.float32(464), np.float32(500))), 0x7F, 0x7F),
     DType.F8_E5M2: _Byte(2, 15, 61440.0, 0x7C, 0x7E),
 }
-"""Floats of eight bits, by what tells one from another."""
+"""Floats of eight bits, by the parameters in which they differ."""
 
 
 def _f64_to_f32_odd(m: FunctionBuilder, x: E) -> E:

@@ -14,7 +14,7 @@ ANY: Range = (-(2**63), 2**63 - 1)
 
 @dataclass(slots=True)
 class Ranges:
-    """The ranges of variables; of those it knows nothing about, any value may be had."""
+    """The ranges of variables; without an entry, any value is possible."""
 
     _known: dict[str, Range] = field(default_factory=dict)
 

@@ -26,7 +26,7 @@ from rlx.passes.rewrites.hoist_updates import hoist_updates
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What a rule knows of the scan that it differentiates."""
+    """The scan that a rule differentiates, and its types."""
 
     body: Graph
     given: Parts[Value]
@@ -393,7 +393,7 @@ def _copy_ancestors(
     value_map: dict[Value, Value],
     starts: Mapping[tuple[Node, int], Value] | None = None,
 ) -> None:
-    """Copy what `outputs` depend on, up to the values that `value_map` knows.
+    """Copy what `outputs` depend on, up to the values in `value_map`.
 
     `starts` replaces single operands of nodes.
     """
