@@ -106,6 +106,10 @@ class ToolchainError(RlxError, RuntimeError):
     """A missing or failing compiler or library: the command, its exit code, its own words."""
 
 
+class MissingPackageError(ToolchainError, AttributeError):
+    """An optional package is not installed; `hasattr(rlx, "onnx")` is False then."""
+
+
 class InputError(RlxError, TypeError):
     """Arrays given at call time that do not fit the compiled signature, or data faults."""
 

@@ -179,7 +179,9 @@ def test_traced_arrays_have_their_methods_whatever_is_imported_first(entry: str)
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("entry", ["ir.index_maps", "codegen.kernels.build", "codegen.lower"])
+@pytest.mark.parametrize(
+    "entry", ["ir.index_maps", "codegen.kernels.build", "codegen.lower", "passes.effects"]
+)
 def test_a_module_that_ops_are_declared_with_may_be_imported_first(entry: str) -> None:
     """`import rlx` declares no ops: what reads their declarations may be the first to ask."""
     subprocess.run([sys.executable, "-c", f"import rlx, rlx.{entry}"], check=True, timeout=60)

@@ -1,12 +1,12 @@
 """ONNX models: loaded as graphs, run in sessions, exported."""
 
-from rlx.errors import ToolchainError
+from rlx.errors import MissingPackageError
 from rlx.public_names import names_of as _names_of
 
 try:
     import onnx  # noqa: F401  the parser
 except ModuleNotFoundError as _error:
-    raise ToolchainError(
+    raise MissingPackageError(
         "the onnx package is missing", remedy="install it with pip install 'rlx[onnx]'"
     ) from _error
 

@@ -6,8 +6,7 @@ from rlx.errors import GraphError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, Trait
-from rlx.passes.autodiff.derived import ancestors
-from rlx.passes.rewrite import copy_node, finish, has_effect, map_bodies
+from rlx.passes.rewrite import ancestors, copy_node, finish, has_effect, map_bodies
 
 
 def without_effects(graph: Graph) -> Graph:

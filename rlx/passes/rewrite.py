@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -457,3 +457,15 @@ def _check_types(node: Node, values: tuple[Value, ...]) -> None:
             f"a rewrite replaced {node.op.name} of type {', '.join(map(str, expected))} "
             f"by a value of type {', '.join(map(str, given))}"
         )
+
+
+def ancestors(outputs: Iterable[Value], known: Container[Value] = ()) -> set[Value]:
+    """Return `outputs` and every value that they are computed from, given those in `known`."""
+    found: set[Value] = set()
+    pending = list(outputs)
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found.add(value)
+            pending.extend(() if value in known else value.node.operands)
+    return found

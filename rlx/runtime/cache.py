@@ -187,7 +187,7 @@ def _nowhere(directory: Path, error: OSError) -> ToolchainError:
 def _publish(made: Path, place: Path) -> None:
     """Rename an entry into place, its seal first: a lone seal is harmless.
 
-    Two makers of one key may differ in bytes (a linker's build id). Whoever comes second can
+    Two makers of one key may differ in bytes (a linker's build id). The second one can
     leave a seal that does not fit for an instant; a reader in that instant makes the entry again.
     """
     seal = _seal_of(made)

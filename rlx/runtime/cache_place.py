@@ -41,7 +41,7 @@ def cache_directory() -> Path:
 def _home() -> Path:
     """Return the home directory; where nothing says which, one of this user's among the temporary.
 
-    Somebody else may have made that one first: then it is refused as any other.
+    Another user may have made that one first: then it is refused as any other.
     """
     try:
         return Path.home()

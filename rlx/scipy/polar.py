@@ -54,7 +54,7 @@ def _by_values(a: Any) -> tuple[Any, Any]:
 
 @_by_values.defjvp
 def _by_values_jvp(primals: Any, tangents: Any) -> Any:
-    """With x = u.H da: du = u t and more beside u's columns, where t p + p t = x - x.H."""
+    """With x = u.H da: du = u t and what is orthogonal to u, where t p + p t = x - x.H."""
     (a,), (da,) = primals, tangents
     u, p = _by_values(a)
     inside = adjoint(u) @ da

@@ -1,7 +1,7 @@
 """Householder reflections as LAPACK stores them, and the forms that they bring matrices to.
 
-Reflection c is `1 - tau v v.H`, with 1 at its own place in `v`, zeros before it and what stands
-below that place in column c behind it. `k` of them in a row are `1 - V T V.H` with a triangle `T`
+Reflection c is `1 - tau v v.H`, with 1 at its own place in `v`, zeros before it and what is stored
+below that place in column c after it. `k` of them in a row are `1 - V T V.H` with a triangle `T`
 (Schreiber and Van Loan), so that products with them are products of matrices.
 """
 
@@ -153,15 +153,15 @@ def _longest(whole: Any, c: Any) -> Any:
 
 
 def _reflection(x: Any, place: Any) -> tuple[Any, Any, Any]:
-    """Return `x` with its length at `place` and the reflection's vector behind; vector and factor.
+    """Return `x` with its length at `place`, the reflection's vector after it; vector and factor.
 
     The length has the opposite sign of the (real part of the) entry there, as LAPACK has it.
     """
     numbers = np.arange(x.shape[-1])
-    behind, here = rnp.greater(numbers, place), rnp.equal(numbers, place)
-    tail = rnp.where(behind, x, 0)
+    after, here = rnp.greater(numbers, place), rnp.equal(numbers, place)
+    tail = rnp.where(after, x, 0)
     top = rnp.take(x, place, -1)
-    largest = rnp.max(rnp.abs(rnp.where(behind | here, x, 0)), -1)
+    largest = rnp.max(rnp.abs(rnp.where(after | here, x, 0)), -1)
     scale = rnp.where(rnp.equal(largest, 0), 1, largest)
     squares = rnp.sum(rnp.abs(tail / scale[..., None]) ** 2, -1)
     first = rnp.abs(top / scale) ** 2
@@ -172,7 +172,7 @@ def _reflection(x: Any, place: Any) -> tuple[Any, Any, Any]:
     factor = rnp.where(is_done, 0, (found - top) / found)
     vector = rnp.where(here, 1, tail / apart[..., None])
     end = rnp.where(is_done, top, found)[..., None]
-    return rnp.where(behind, vector, rnp.where(here, end, x)), vector, factor
+    return rnp.where(after, vector, rnp.where(here, end, x)), vector, factor
 
 
 @function
@@ -180,7 +180,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
     """Three diagonals that a symmetric (Hermitian) matrix is turned into by reflections.
 
     Returns the matrix with them and the reflections in one triangle, the only one that is read, the
-    main diagonal, the one beside it, and the factors.
+    main diagonal, the off-diagonal, and the factors.
     """
     (a,) = _wide_enough(a)
     count = _extent(a)
@@ -191,11 +191,11 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
     turned, taus = hessenberg(whole)
     kept = rnp.where(np.tri(count, dtype=bool), turned, given)
     main = rnp.real(rnp.diagonal(turned, axis1=-2, axis2=-1))
-    beside = rnp.real(rnp.diagonal(turned, -1, -2, -1))
+    off_diagonal = rnp.real(rnp.diagonal(turned, -1, -2, -1))
     if lower:
-        return kept, main, beside, taus
-    main, beside, taus = (rnp.flip(x, -1) for x in (main, beside, taus))
-    return rnp.flip(kept, (-2, -1)), main, beside, taus
+        return kept, main, off_diagonal, taus
+    main, off_diagonal, taus = (rnp.flip(x, -1) for x in (main, off_diagonal, taus))
+    return rnp.flip(kept, (-2, -1)), main, off_diagonal, taus
 
 
 def _wide_enough(*arrays: Any) -> list[Any]:

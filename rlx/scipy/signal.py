@@ -58,9 +58,9 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Arr
     if a.ndim != b.ndim:
         raise ShapeError(f"arrays of {a.ndim} and {b.ndim} axes", remedy="reshape one of them")
     along, shapes = axes_of(axes, a.ndim), (static_shape(a), static_shape(b))
-    beside = [axis for axis in range(a.ndim) if axis not in along]
+    others = [axis for axis in range(a.ndim) if axis not in along]
     extents: tuple[Any, ...] = broadcast_shapes(
-        *(tuple(shape[axis] for axis in beside) for shape in shapes)
+        *(tuple(shape[axis] for axis in others) for shape in shapes)
     )
     sizes = [shapes[0][axis] + shapes[1][axis] - 1 for axis in along]
     if rnp.issubdtype(a.dtype, rnp.complexfloating):
@@ -70,7 +70,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Arr
     first: list[Any]
     second: list[Any]
     first, second = ([*shape] for shape in shapes)
-    for axis, extent in zip(beside, extents, strict=True):
+    for axis, extent in zip(others, extents, strict=True):
         first[axis] = second[axis] = extent  # what broadcasts is not cut
     return _cut(rnp.astype(whole, a.dtype), first, second, mode, along)
 

@@ -335,7 +335,7 @@ def _averaged(spectra: Any, average: str) -> Any:
 
 
 def _overlapped(segments: Any, step: int) -> Any:
-    """Add up segments, each `step` behind the one before."""
+    """Add up segments, each `step` elements after the one before."""
     count, size = static_shape(segments)[-2:]
     places = step * np.arange(count)[:, None] + np.arange(size)
     found = rnp.zeros((*segments.shape[:-2], step * (count - 1) + size), segments.dtype)

@@ -64,7 +64,7 @@ class TracedFunction:
     weak: tuple[bool, ...]
 
     def append_inputs(self, types: Sequence[TensorType], name: str) -> list[Value]:
-        """Declare more inputs, behind what was captured."""
+        """Declare more inputs, after the captured ones."""
         return [
             self.graph.input(f"{name}_{index}", type.shape, type.dtype)
             for index, type in enumerate(types)

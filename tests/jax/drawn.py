@@ -90,7 +90,7 @@ def shaped(*shapes: tuple[int, ...], of: Sequence[str] = DTYPES) -> Generator:
     return lambda d, _: d.values(of, d.one(shapes))
 
 
-def beside(*dtypes: str) -> Generator:
+def similar(*dtypes: str) -> Generator:
     """An array that broadcasts with the first one, or a number of Python's, whose type is weak."""
 
     def draw(d: Draw, given: Given) -> Any:
@@ -203,7 +203,7 @@ FLAG = one_of(False, True)
 PARAMETERS: dict[str, Generator] = {
     **dict.fromkeys(("a", "x", "m", "arr", "ary", "array", "operand", "x1", "ar", "p", "y", "f",
                      "z", "v", "val", "data"), array()),
-    **dict.fromkeys(("b", "x2"), beside()),
+    **dict.fromkeys(("b", "x2"), similar()),
     **dict.fromkeys(("axis", "axes", "source", "destination"), axes),
     **dict.fromkeys(("axis1", "axis2"), axis), "dimension": axis_from_the_front,
     "dimensions": axes_from_the_front, "permutation": permutation, "where": where,

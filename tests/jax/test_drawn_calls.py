@@ -34,7 +34,6 @@ from tests.jax.drawn import (
     axis,
     axis_from_the_front,
     axis_or_none,
-    beside,
     call,
     difference,
     each,
@@ -44,6 +43,7 @@ from tests.jax.drawn import (
     permutation,
     several,
     shaped,
+    similar,
     single_axes,
     tried,
     up_to,
@@ -168,7 +168,7 @@ FUNCTIONS: dict[str, Mapping[str, Generator]] = {
     **alike("numpy.nonzero numpy.flatnonzero", {"a": array(ranks=(1, 3)),
                                                 "fill_value": up_to(3)}),
     "numpy.unique": {"ar": array(*REAL, ranks=(1, 2)), "axis": one_of(None)},
-    "numpy.where": {"condition": array("?"), "x": Always(beside()), "y": Always(beside())},
+    "numpy.where": {"condition": array("?"), "x": Always(similar()), "y": Always(similar())},
     "numpy.clip": {"arr": Always(REALS), "min": one_of(-1, 0, None), "max": one_of(1, 2.5, None)},
     # Made from numbers
     **alike("numpy.zeros numpy.ones", {"shape": SHAPES}),
@@ -215,7 +215,7 @@ FUNCTIONS: dict[str, Mapping[str, Generator]] = {
     # Networks
     "nn.one_hot": {"x": WHOLE, "num_classes": up_to(4), "axis": axis},
     **alike("nn.softmax nn.log_softmax nn.logmeanexp", {"x": FLOATS}),
-    "nn.logsumexp": {"a": FLOATS, "b": beside("f4")}, "nn.glu": {
+    "nn.logsumexp": {"a": FLOATS, "b": similar("f4")}, "nn.glu": {
         "x": shaped((2,), (4, 3), (2, 4), (3, 2, 6), (3,), of=("f4",)), "axis": axis},
     "nn.standardize": {"x": FLOATS, "epsilon": one_of(1e-3)}, "nn.gelu": {"x": FLOATS},
     **alike("ops.segment_sum ops.segment_prod ops.segment_max ops.segment_min", {

@@ -139,7 +139,7 @@ def test_random_gradients_are_those_of_pytorch(name: str) -> None:
     """In f64, first and second: of the gradients' sum of squares."""
     for case, rng in cases(name):
         operands = numbers(case, rng)
-        if "pool" in name:  # no ties: PyTorch and rlx both take the first, but not beside padding
+        if "pool" in name:  # no ties: PyTorch and rlx both take the first, but not next to padding
             operands = [each + rng.random(each.shape) / 32 for each in operands]
         tensors = [torch.tensor(each, requires_grad=True) for each in operands]
         loss = (torch.sin(theirs(name, case)(*tensors))).sum()

@@ -71,7 +71,7 @@ OTHERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "the block of a number": (lambda: lax.dynamic_slice(X[1, 2], (), ()), np.array(5.0)),
     "windows side by side": (lambda: lax.reduce_window(X[0], 0.0, lax.add, (2,)),
                              np.array([1.0, 3])),
-    "halves and numbers beside them": (
+    "halves with Python numbers": (
         lambda: lax.round(np.array([0.49999997, 8388609, -2.5, -0.3], "float32")),
         np.array([0, 8388609, -3, 0], "float32")),
     "the sign of a zero": (

@@ -1,4 +1,4 @@
-"""Elementary functions of complex numbers beside NumPy: values, special values, derivatives."""
+"""Elementary functions of complex numbers against NumPy: values, special values, derivatives."""
 
 from __future__ import annotations
 

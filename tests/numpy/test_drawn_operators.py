@@ -1,6 +1,6 @@
 """The array object of the array API standard: its operators on drawn arrays, and its methods.
 
-Results are NumPy's, at once and compiled; beside numbers of Python, too. And every function of the
+Results are NumPy's, at once and compiled; with numbers of Python, too. And every function of the
 standard has a row in one of the tables of drawn calls.
 """
 

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of general matrices, beside NumPy's, and roots of polynomials."""
+"""Eigenvalues and eigenvectors of general matrices, against NumPy's, and roots of polynomials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of NumPy, at once and compiled, beside NumPy's own; a row per use."""
+"""Names of NumPy, at once and compiled, against NumPy's own; a row per use."""
 
 from __future__ import annotations
 

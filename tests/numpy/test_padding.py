@@ -1,4 +1,4 @@
-"""`pad` beside NumPy's: every mode with its keyword, any widths."""
+"""`pad` against NumPy's: every mode with its keyword, any widths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices out of range by mode, and folds by segments, beside NumPy and JAX."""
+"""Indices out of range by mode, and folds by segments, against NumPy and JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symbolic extents where a number may stand: one program for all sizes, against NumPy at each."""
+"""Symbolic extents used as numbers: one program for all sizes, against NumPy at each."""
 
 from __future__ import annotations
 

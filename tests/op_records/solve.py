@@ -33,7 +33,7 @@ def positive_definite(rng: Generator, shape: tuple[int, ...], dtype: DType) -> A
 
 
 def triangular(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Entries so small beside the diagonal that unit diagonals do as well; none is zero."""
+    """Entries so small relative to the diagonal that unit diagonals do as well; none is zero."""
     drawn = uniform(rng, shape, dtype, 0.3) + 1.5 * np.eye(shape[-1])
     return drawn.astype(dtype.numpy)
 

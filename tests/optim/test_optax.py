@@ -1,4 +1,4 @@
-"""`rlx.optim` beside optax, where that is installed: the same numbers after several steps."""
+"""`rlx.optim` against optax, where that is installed: the same numbers after several steps."""
 
 from __future__ import annotations
 

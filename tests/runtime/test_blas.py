@@ -60,7 +60,7 @@ def test_openblas_is_left_with_one_thread_and_the_environment_as_it_was() -> Non
 
 
 def gain_of_whole_vectors(target: Target) -> float:
-    """Return how much faster multiply-adds of 512 bits are than those of 256, beside others."""
+    """Return how much faster multiply-adds of 512 bits are than those of 256, under load."""
     narrow = replace(target, features=frozenset(f for f in target.features if "avx512" not in f))
     backend = choose_backend("auto")
     peaks = [measure_peaks(backend, each, time.thread_time).flops for each in (target, narrow)]
@@ -69,7 +69,7 @@ def gain_of_whole_vectors(target: Target) -> float:
 
 @pytest.mark.usefixtures("embedded")
 def test_the_kernels_that_run_are_those_for_the_vectors_of_the_core() -> None:
-    """Measured, not read off names; beside kernels for half the width, whatever else is running.
+    """Measured, not read off names; in turns with kernels of half the width, under any load.
 
     Cores whose units are half as wide (Zen 4) gain nothing from whole vectors, ours neither.
     """

@@ -38,7 +38,7 @@ print(*(w.message for w in caught))
 """
 LIMITED = """
 import resource, sys
-sys.dont_write_bytecode = True  # cut off, it would stay beside the modules, for everybody
+sys.dont_write_bytecode = True  # cut off, it would stay with the modules, for all processes
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 """
 BACKENDS = [

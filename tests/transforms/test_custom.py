@@ -146,7 +146,7 @@ def test_stated_derivatives_are_used_as_in_jax(make: Any, use: str) -> None:
 SECOND = {
     "reverse": lambda t, f: t.grad(lambda x: (t.grad(f)(x) ** 2).sum())(X),
     "reverse by vjp": lambda t, f: t.grad(lambda x: (t.vjp(f, x)[1](1.0)[0] ** 2).sum())(X),
-    "value beside": lambda t, f: t.grad(lambda x: sum(t.value_and_grad(f)(x)[0:1]) ** 2)(X),
+    "value and gradient": lambda t, f: t.grad(lambda x: sum(t.value_and_grad(f)(x)[0:1]) ** 2)(X),
     "forward": lambda t, f: t.jvp(t.grad(f), (X,), (np.ones(3),))[1],
 }
 REVERSE_ONLY = (tripled, method)

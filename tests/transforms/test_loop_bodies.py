@@ -85,7 +85,7 @@ def test_a_formula_may_stand_in_a_while_loop() -> None:
 
 RETURNED: dict[str, Callable[[Any, Any], Any]] = {
     "by map": lambda u, w: rlx.map(lambda _: w, u),
-    "beside a carry": lambda u, w: rlx.scan(lambda c, a: (c + a, w), 0.0, u)[1],
+    "next to a carry": lambda u, w: rlx.scan(lambda c, a: (c + a, w), 0.0, u)[1],
     "twice": lambda u, w: rlx.scan(lambda c, a: (a, (w, c, w)), 0.0, u)[1][0],
     "as next carry": lambda u, w: rlx.scan(lambda c, _: (w, c), w, u)[0],
     "as a row": lambda u, w: rlx.map(lambda _: w[1], u),
@@ -107,7 +107,7 @@ EMPTY: dict[str, Callable[[Any, Any], Any]] = {
     "rows of a constant": lambda u, _: rlx.map(lambda a: np.arange(600.0) * a, u[:, 0]),
     "rows of a broadcast": lambda u, _: rlx.map(lambda a: rnp.broadcast_to(a, (9, 700)), u[:, 0]),
     "rows of rows": lambda u, _: rlx.map(rnp.sin, u),
-    "carries beside rows": lambda u, w: rlx.scan(lambda c, a: (c + a[:7], a), w, u),
+    "carries and rows": lambda u, w: rlx.scan(lambda c, a: (c + a[:7], a), w, u),
     "inside another loop": lambda u, w: rlx.map(lambda x: rlx.map(lambda a: a + x, u), w),
     "no trips": lambda _, w: rlx.while_loop(lambda c: c[0] < 9, lambda c: c + 1, w, max_trips=0),
 }

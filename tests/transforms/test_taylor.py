@@ -1,4 +1,4 @@
-"""Taylor series of functions along curves, beside those of polynomials and of JAX."""
+"""Taylor series of functions along curves, against those of polynomials and of JAX."""
 
 from __future__ import annotations
 

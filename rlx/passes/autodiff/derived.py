@@ -8,7 +8,7 @@ its dead nodes, wherever a node matches the request.
 from __future__ import annotations
 
 import enum
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, OpDef
 from rlx.ir.types import TensorType
+from rlx.passes.rewrite import ancestors
 
 Mask: TypeAlias = tuple[bool, ...]
 Sparse: TypeAlias = tuple[Value | None, ...]
@@ -114,18 +115,6 @@ def graft(
             made = graph.append(node.op, moved, node.attrs)
             value_map |= dict(zip(node.results, made, strict=True)) | dict(known)
     return tuple(value_map[output] for output in body.outputs)
-
-
-def ancestors(outputs: Iterable[Value], known: Container[Value] = ()) -> set[Value]:
-    """Return `outputs` and every value that they are computed from, given those in `known`."""
-    found: set[Value] = set()
-    pending = list(outputs)
-    while pending:
-        value = pending.pop()
-        if value not in found:
-            found.add(value)
-            pending.extend(() if value in known else value.node.operands)
-    return found
 
 
 def derivative_type(type: TensorType) -> TensorType | None:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
-from rlx.passes.autodiff.derived import ancestors
+from rlx.passes.rewrite import ancestors
 
 _UNLIMITED = 1 << 60
 

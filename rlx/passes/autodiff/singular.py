@@ -20,12 +20,12 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OpDef, Trait
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import expand_to, full
-from rlx.passes.autodiff.derived import ancestors
 from rlx.passes.autodiff.registry import zeros_everywhere
 from rlx.passes.autodiff.spectral import spectral_functions
 from rlx.passes.autodiff.sweep import carries, push_forward
 from rlx.passes.rewrite import (
     Rewritten,
+    ancestors,
     apply_rewrites,
     copy_node,
     graph_pass,

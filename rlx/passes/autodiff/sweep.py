@@ -28,7 +28,6 @@ from rlx.passes.autodiff.derived import (
     Request,
     Scratch,
     Sparse,
-    ancestors,
     derivative_type,
     place,
     present,
@@ -45,6 +44,7 @@ from rlx.passes.autodiff.registry import (
     zeros_everywhere,
 )
 from rlx.passes.effects import quiet_attributes
+from rlx.passes.rewrite import ancestors
 
 Derivation: TypeAlias = Callable[[Request], Derived | None]
 

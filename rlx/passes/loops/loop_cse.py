@@ -10,9 +10,9 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import is_loop, loop_signature, rebuild_loop, stacked
-from rlx.passes.autodiff.derived import ancestors
 from rlx.passes.rewrite import (
     Rewritten,
+    ancestors,
     copy_node,
     finish,
     graph_pass,

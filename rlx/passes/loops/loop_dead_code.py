@@ -9,10 +9,10 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts, loop_signature, rebuild_loop
-from rlx.passes.autodiff.derived import ancestors
 from rlx.passes.loops.rebuild_body import restricted
 from rlx.passes.rewrite import (
     Rewritten,
+    ancestors,
     copy_node,
     finish,
     graph_pass,

@@ -294,7 +294,7 @@ def gamma(x: Any, /) -> Array:
 
 
 def _is_pole(x: Any) -> Any:
-    """True for -inf and negative integers, beside which functions of x go both ways."""
+    """True for -inf and negative integers: poles, with limits of both signs."""
     return elementwise.logical_and(
         elementwise.less(x, 0), elementwise.equal(x, elementwise.floor(x))
     )

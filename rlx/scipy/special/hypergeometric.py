@@ -32,7 +32,7 @@ def hyp2f1(a: Any, b: Any, c: Any, z: Any, /) -> Array:
 
     Of 0 or a negative integer as `a` or `b` it is a polynomial, at any z, unless `c` is another one
     nearer to 0; all else at such `c` is infinite. At 1 it has Gauss's limit or is infinite, and so
-    behind it, unless 15.8.1 makes a polynomial of it. By z it has slopes of any order; those by
+    after it, unless 15.8.1 makes a polynomial of it. By z it has slopes of any order; those by
     `a`, `b` and `c`, of first order in both modes, of others in forward mode, end at 1 (NaN).
     docs/numerics.md has bounds of the errors.
     """
@@ -50,8 +50,8 @@ def _hyp2f1_jvp(primals: Any, tangents: Any) -> Any:
     one = rnp.ones_like(primals[0] + primals[1] + primals[2] + primals[3])
     (a, b, c, z), (da, db, dc, dz) = (x * one for x in primals), tangents
     by_z = a * b / c * _hyp2f1(a + 1, b + 1, c + 1, z)
-    meets = rnp.greater(c - a - b, 0) & rnp.logical_not(_is_pole(c - a) | _is_pole(c - b))
-    known = rnp.less(z, 1) | (rnp.equal(z, 1) & meets)
+    converges = rnp.greater(c - a - b, 0) & rnp.logical_not(_is_pole(c - a) | _is_pole(c - b))
+    known = rnp.less(z, 1) | (rnp.equal(z, 1) & converges)
     known = known & rnp.logical_not(_is_pole(c))
     given = [rnp.where(known, x, safe) for x, safe in ((a, 0.25), (b, 0.25), (c, 1), (z, 0))]
 
@@ -136,7 +136,7 @@ def _polynomial(a: Any, b: Any, c: Any, z: Any, degree: Any) -> Any:
     def go(state: Any) -> Any:
         n, before, found = state
         k = rnp.astype(n, z.dtype)
-        counts = rnp.less(k, degree)  # behind it, c may be a pole
+        counts = rnp.less(k, degree)  # after it, c may be a pole
         following = (2 * k + c - (upper + k) * z) * found + k * (z - 1) * before
         following = following / rnp.where(counts, c + k, 1)
         return n + 1, rnp.where(counts, found, before), rnp.where(counts, following, found)

@@ -133,7 +133,7 @@ def _comb(N: Any, k: Any, repetition: bool) -> Array:
     n: Any = rnp.add(N, rnp.subtract(k, 1)) if repetition else N
     n, k = inexact(n, k)
     possible = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less_equal(k, n))
-    n, k = rnp.where(possible, n, 1), rnp.where(possible, k, 1)  # beside it there is no slope
+    n, k = rnp.where(possible, n, 1), rnp.where(possible, k, 1)  # elsewhere there is no slope
     ways = rnp.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
     whole = rnp.logical_and(rnp.equal(n, rnp.round(n)), rnp.equal(k, rnp.round(k)))
     found = rnp.where(possible, rnp.where(whole, ways + _rounding(ways), ways), 0)

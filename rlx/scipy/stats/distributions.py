@@ -200,12 +200,12 @@ def _log_mass(a: Any, b: Any) -> Any:
     """Return the logarithm of the normal probability from a to b, by the tail that both are in."""
     is_right = rnp.greater(a, 0)
     low, high = rnp.where(is_right, -b, a), rnp.where(is_right, -a, b)
-    beside = rnp.less_equal(high, 0)
+    is_tail = rnp.less_equal(high, 0)
     most = special.log_ndtr(high)
-    apart = special.log_ndtr(rnp.where(beside, low, -1)) - rnp.where(beside, most, 0)
+    apart = special.log_ndtr(rnp.where(is_tail, low, -1)) - rnp.where(is_tail, most, 0)
     tail = most + rnp.log(-rnp.expm1(rnp.minimum(apart, 0)))
-    around = rnp.log1p(-special.ndtr(low) - special.ndtr(rnp.where(beside, 0, -high)))
-    return rnp.where(beside, tail, around)
+    around = rnp.log1p(-special.ndtr(low) - special.ndtr(rnp.where(is_tail, 0, -high)))
+    return rnp.where(is_tail, tail, around)
 
 
 def _truncated(value: Any, z: Any, a: Any, b: Any) -> Any:

@@ -85,9 +85,9 @@ def mode(
     """The most frequent value along an axis, the least of several; NaN is one value, the last."""
     x = rnp.ravel(a) if axis is None else rnp.moveaxis(rnp.asarray(a), axis, -1)
     rows = rnp.sort(x, -1)
-    before, behind = rows[..., :-1], rows[..., 1:]
-    both_nan = rnp.logical_and(rnp.not_equal(before, before), rnp.not_equal(behind, behind))
-    differ = rnp.logical_and(rnp.not_equal(before, behind), rnp.logical_not(both_nan))
+    before, after = rows[..., :-1], rows[..., 1:]
+    both_nan = rnp.logical_and(rnp.not_equal(before, before), rnp.not_equal(after, after))
+    differ = rnp.logical_and(rnp.not_equal(before, after), rnp.logical_not(both_nan))
     low, high = _ends(_starts(differ, rows))
     counts = high - low + 1
     place = rnp.argmax(counts, -1, keepdims=True)

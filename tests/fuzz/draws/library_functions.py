@@ -20,7 +20,6 @@ from tests.fuzz.draws.library_parameters import (
     REAL,
     alike,
     array,
-    beside,
     broadcast,
     contracted,
     inner_block,
@@ -29,6 +28,7 @@ from tests.fuzz.draws.library_parameters import (
     per,
     positive,
     shaped,
+    similar,
     single_axes,
     sorted_vector,
     taken,
@@ -182,7 +182,7 @@ FUNCTIONS: Mapping[str, Own] = {
     "np.compress": {"condition": shaped((2,), (3,), of=("?",)), "a": array(ranks=(1, 2)),
                     "axis": axis, "size": up_to(4, 1)},
     "np.extract": {"condition": shaped((2, 3), of="?"), "arr": like("f4", "i4")},
-    "np.where": {"x": beside(), "y": beside(), "condition": array("?"), "size": one_of(None)},
+    "np.where": {"x": similar(), "y": similar(), "condition": array("?"), "size": one_of(None)},
     "np.packbits": {"a": array("?", "u1"), "axis": axis}, "np.unpackbits": {
         "a": array("u1"), "axis": axis, "count": one_of(None, 3)},
     "np.cov": {"m": array("f4", "f8", ranks=(1, 2)), "y": one_of(None), "fweights": one_of(None),
@@ -218,7 +218,7 @@ FUNCTIONS: Mapping[str, Own] = {
                         "dtype": one_of("float32", "int32")},
     "np.gradient": {"f": array("f4", "f8", ranks=(1, 2)), "varargs": one_of((), (0.5,)),
                     "axis": one_of(0, -1)},
-    "np.ldexp": {"exponent": beside("i4")}, "np.resize": {"new_shape": _SHAPES},
+    "np.ldexp": {"exponent": similar("i4")}, "np.resize": {"new_shape": _SHAPES},
     "np.split": {"ary": array(ranks=(1, 3)), "axis": axis}, "np.array_split": {
         "ary": array(ranks=(1, 3)), "axis": axis},
     "np.tri": {"N": up_to(3)}, "np.diag": {"v": array(ranks=(1, 2))},
@@ -329,18 +329,18 @@ FUNCTIONS: Mapping[str, Own] = {
     "scipy.special.bernoulli": {"n": up_to(5)}, "scipy.special.bessel_jn": {
         "z": shaped((3,), of=("f4", "f8")), "v": up_to(3)},
     **alike("scipy.special.comb scipy.special.factorial scipy.special.poch", {
-        "N": array(*FLOATS), "k": beside(*FLOATS), "n": array(*FLOATS), "z": array(*FLOATS),
-        "m": beside(*FLOATS), "exact": one_of(False)}),
+        "N": array(*FLOATS), "k": similar(*FLOATS), "n": array(*FLOATS), "z": array(*FLOATS),
+        "m": similar(*FLOATS), "exact": one_of(False)}),
     "scipy.special.expn": {"n": up_to(4), "x": array(*FLOATS)},
     "scipy.special.sph_harm_y": {"n": shaped((2,), of=("i4",)), "m": shaped((2,), of=("i4",)),
                                  "theta": shaped((2,)), "phi": shaped((2,)),
                                  "n_max": Always(one_of(6))},
     "scipy.special.wofz": {"z": array("f4", "c8")},
-    "lax.zeta": {"q": beside(*FLOATS)}, "scipy.special.multigammaln": {"d": one_of(1, 2)},
+    "lax.zeta": {"q": similar(*FLOATS)}, "scipy.special.multigammaln": {"d": one_of(1, 2)},
     **alike("lax.polygamma", {"n": up_to(3), "x": array(*FLOATS)}),
     **alike("scipy.special.hyp1f1 scipy.special.hyp2f1", {
         n: shaped((3,), (), of=("f4", "f8")) for n in ("a", "b", "c", "x", "z")}),
-    **alike("nn.logsumexp scipy.special.logsumexp", {"a": array(*FLOATS), "b": beside("f4")}),
+    **alike("nn.logsumexp scipy.special.logsumexp", {"a": array(*FLOATS), "b": similar("f4")}),
     "scipy.stats.mode": {"axis": axis}, "scipy.stats.rankdata": {
         "a": array(*REAL), "method": one_of("average", "min", "max", "dense", "ordinal"),
         "axis": axis},
@@ -423,14 +423,14 @@ FUNCTIONS: Mapping[str, Own] = {
     "np.diag_indices": {"ndim": one_of(2, 3)}, "np.polyfit": {
         "x": shaped((5,), of=("f4", "f8")), "y": like(), "w": one_of(None), "full": one_of(False),
         "cov": one_of(False)},
-    "scipy.special.owens_t": {"h": array(*FLOATS), "a": beside(*FLOATS)},
+    "scipy.special.owens_t": {"h": array(*FLOATS), "a": similar(*FLOATS)},
     "lax.random_gamma_grad": {"a": shaped((3,)), "sample": shaped((3,))},
     "lax.shape_as_value": {"shape": one_of((2, 3), ())},
     "lax.expand_dims": {"dimensions": one_of((0,), (0, -1), ())},
     "lax.approx_max_k": {"operand": array(*FLOATS, ranks=(1, 2)), "k": up_to(3, 1)},
     "lax.approx_min_k": {"operand": array(*FLOATS, ranks=(1, 2)), "k": up_to(3, 1)},
     "lax.bitcast_convert_type": {"new_dtype": one_of("int32", "float32", "uint8", "int16")},
-    "lax.shift_right_logical": {"x": array("i4", "u1"), "y": beside("i4", "u1")},
+    "lax.shift_right_logical": {"x": array("i4", "u1"), "y": similar("i4", "u1")},
     # Networks
     **alike("nn.avg_pool nn.max_pool nn.min_pool", _POOL),
     **alike("nn.batch_norm nn.group_norm nn.instance_norm", {

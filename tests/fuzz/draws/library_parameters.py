@@ -67,7 +67,7 @@ def shaped(*shapes: tuple[int, ...], of: Sequence[Any] = FLOATS) -> Generator:
     return lambda d, _: d.values(of, d.one(shapes))
 
 
-def beside(*dtypes: Any) -> Generator:
+def similar(*dtypes: Any) -> Generator:
     """An array that broadcasts with the first one, or a number of Python's."""
 
     def draw(d: Draw, given: Given) -> Any:
@@ -180,7 +180,7 @@ _SIGNAL = shaped((5,), (2, 3), (3, 2), (8,), of=("f4", "f8", "c8", "i4"))
 
 PARAMETERS: Mapping[str, Generator] = {
     **alike(_ARRAYS, array()), "g": array(),
-    **alike("b a2 ar2 x2 y2 other exponent", beside()),
+    **alike("b a2 ar2 x2 y2 other exponent", similar()),
     **alike("predictions logits query x1 lhs", array(*FLOATS, ranks=(1, 3))),
     **alike("targets key value rhs update updates", like()),
     **dict.fromkeys(
@@ -193,7 +193,7 @@ PARAMETERS: Mapping[str, Generator] = {
     **dict.fromkeys(("initial", "init_value"), number),
     **dict.fromkeys(("fill_value", "default", "left", "right_value"), one_of(0, 1, 2.5)),
     "shape": shape, "new_shape": _SHAPES, "new_sizes": shape, "indices": within,
-    "index": within, "ind": within, "obj": one_of(0, -1, 1), "values": beside(),
+    "index": within, "ind": within, "obj": one_of(0, -1, 1), "values": similar(),
     "dtype": one_of("int32", "uint8", "float32", "complex64", "int8", "float16", "float64"),
     "index_dtype": one_of("int32", "uint8", "int64"),
     **dict.fromkeys(("new_dtype",), one_of("int32", "float32", "float16", "int8", "float64")),

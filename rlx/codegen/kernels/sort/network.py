@@ -3,7 +3,7 @@
 As many rows as a vector has lanes are turned in registers, so that vectors hold one place of every
 row. A network of exchanges (Batcher, 1968) sorts them by minima and maxima, without a branch, and
 they are turned back. Elements are integer keys of the same order meanwhile; with their indices
-behind them, no two records are equal, so that the order is stable.
+after them, no two records are equal, so that the order is stable.
 """
 
 from __future__ import annotations

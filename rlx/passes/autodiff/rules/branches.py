@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import or_zeros
-from rlx.passes.autodiff.derived import Derivatives, Sparse, ancestors, place, present
+from rlx.passes.autodiff.derived import Derivatives, Sparse, place, present
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.sweep import carries, jvp_in_graph, vjp_in_graph
 from rlx.passes.loops.loop_steps import fresh_input, mirror, name_of
 from rlx.passes.loops.rebuild_body import restricted
+from rlx.passes.rewrite import ancestors
 
 
 @jvp(ops.switch)
