@@ -156,7 +156,7 @@ def _gamma_slopes(primals: Any, tangents: Any) -> Any:
 
 
 def _moved(a: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Return where the fraction serves, and the slopes by `a` beside the functions' factors.
+    """Return where the fraction serves, and the slopes by `a` without the functions' factors.
 
     The lower function is a factor times the series, the upper one a factor times the fraction;
     both factors' logarithms have the slope `log(x)` less a digamma function.
