@@ -202,7 +202,7 @@ class ThunkCalls:
         self.arena = arena
         self.extents = extents
         self.kernels = kernels
-        self._steps: dict[int, E] = {}
+        self.steps: dict[int, E] = {}
         """The current step of the loops around, by depth."""
 
     def emit(self, thunk: AnyThunk) -> None:
@@ -249,7 +249,7 @@ class ThunkCalls:
         total = E(Const(start, ValueType(Prim.I64), name))
         for advance in ref.advances:
             stride = Extents(self.extents).number(advance.stride)
-            total = total + self._steps[advance.depth] * stride
+            total = total + self.steps[advance.depth] * stride
         return block, total
 
     # Control flow
@@ -261,7 +261,7 @@ class ThunkCalls:
             return
         last = (thunk.steps or 0) - 1
         with self.k.loop("step", last + 1) as trip:
-            self._steps[thunk.depth] = self.k.let("row", last - trip) if thunk.reverse else trip
+            self.steps[thunk.depth] = self.k.let("row", last - trip) if thunk.reverse else trip
             self._emit_all(thunk.body)
 
     def _while(self, thunk: LoopThunk, predicate: BufferRef) -> None:

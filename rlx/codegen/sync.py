@@ -35,7 +35,11 @@ ALLOWED = EXTENTS + MAX_EXTENTS
 CPU_WORDS = 16
 """A bit for each processor that workers may use."""
 
-CLAIMED = ALLOWED + CPU_WORDS
+STEPS = ALLOWED + CPU_WORDS
+MAX_DEPTH = LINE
+"""The current steps of the loops around the region, by depth."""
+
+CLAIMED = STEPS + MAX_DEPTH
 """A line per thread: how many of its parts were claimed, by itself or by others."""
 
 CLOSED = WAITING = 1 << 32

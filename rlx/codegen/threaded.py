@@ -1,7 +1,8 @@
 """Entries for runs on several threads: fork and join around every parallel loop.
 
 The caller runs the thunks in order. A kernel with a parallel loop is a region, whose parts it and
-the workers of a pool claim (`codegen.pool`); what else there is, it runs alone. Which thread
+the workers of a pool claim (`codegen.pool`), also inside loops and branches, whose control flow is
+the caller's; what else there is, it runs alone. Which thread
 computes a part, and how many parts there are, does not change any result. Kernels that can fail
 run on the caller alone, so that the first fault is the one reported; of those that come apart
 (`codegen.checks`, `codegen.speculative_parallel`) only the checks do.
@@ -17,7 +18,7 @@ workers is the same in all programs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rlx.codegen.checks import take_apart
@@ -29,14 +30,26 @@ from rlx.codegen.loops.expr import E, const, minimum
 from rlx.codegen.loops.nodes import Buffer, Invoke, Kernel, Module, Prim
 from rlx.codegen.pool import LEAST_SHARED, pool_kernels
 from rlx.codegen.regions import Region
-from rlx.codegen.schedule import Phase, Schedule, Thunk
-from rlx.codegen.sync import ARENA, EXTENTS, MAX_EXTENTS, MOVES, TASK, THREADS
+from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
+from rlx.codegen.sync import (
+    ARENA,
+    EXTENTS,
+    MAX_DEPTH,
+    MAX_EXTENTS,
+    MOVES,
+    STEPS,
+    TASK,
+    THREADS,
+)
 from rlx.codegen.sync_access import declare_sync
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 
 _ARGUMENTS = {THREADS: "threads", TASK: "task", ARENA: "arena_at", MOVES: "moves_at"}
 """What `launch` is given for the workers."""
+
+_UNKNOWN_TRIPS = 16
+"""Trips of a loop that ends by a condition."""
 
 _LEAST_PROGRAM = 2 * LEAST_SHARED
 """Nanoseconds of shared work without which a program has no entries for several threads."""
@@ -45,19 +58,53 @@ _LEAST_PROGRAM = 2 * LEAST_SHARED
 def has_shared_work(schedule: Schedule, kernels: Kernels) -> bool:
     """True if the kernels of the run phase that threads can share are worth that."""
     regions = _regions(schedule, *take_apart(schedule, kernels))
-    return sum(work for _, work in regions) >= _LEAST_PROGRAM
+    return sum(shared.work * shared.trips for shared in regions) >= _LEAST_PROGRAM
 
 
-def _regions(schedule: Schedule, apart: Schedule, kernels: Kernels) -> list[tuple[Thunk, int]]:
-    """Return the thunks of `apart` that threads share, and how many nanoseconds they take.
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A thunk that threads share."""
+
+    thunk: Thunk
+    work: int
+    """Nanoseconds of one execution, at the largest extents."""
+    trips: int = 1
+    """Executions in a run, by the loops around it."""
+
+
+def _regions(schedule: Schedule, apart: Schedule, kernels: Kernels) -> list[_Shared]:
+    """Return the thunks of `apart` that threads share.
 
     `apart` is made from `schedule`, whose thunks are named after their ops.
     """
     whole = {t.node: t for t in schedule.phase(Phase.RUN) if isinstance(t, Thunk)}
-    thunks = [thunk for thunk in apart.phase(Phase.RUN) if isinstance(thunk, Thunk)]
-    shared = [thunk for thunk in thunks if is_shared(kernels[thunk.kernel_key])]
-    timed = [(thunk, nanoseconds(whole[thunk.node])) for thunk in shared]
-    return [(thunk, work) for thunk, work in timed if work >= LEAST_SHARED]
+    found = [
+        _Shared(thunk, nanoseconds(whole.get(thunk.node, thunk)), trips)
+        for thunk, trips in _executed(apart.phase(Phase.RUN), 1)
+        if is_shared(kernels[thunk.kernel_key])
+    ]
+    return [shared for shared in found if shared.work >= LEAST_SHARED]
+
+
+def _executed(thunks: Sequence[AnyThunk], trips: int) -> Iterator[tuple[Thunk, int]]:
+    """Yield thunks, those of bodies too, and how often each is executed; not those of conditions.
+
+    Those inside of more loops than a region describes are left out.
+    """
+    for thunk in thunks:
+        match thunk:
+            case Thunk():
+                yield thunk, trips
+            case LoopThunk() if thunk.depth < MAX_DEPTH:
+                known = thunk.steps if thunk.predicate is None else None
+                yield from _executed(
+                    thunk.body, trips * (_UNKNOWN_TRIPS if known is None else known)
+                )
+            case BranchThunk():
+                for branch in thunk.branches:
+                    yield from _executed(branch, trips)
+            case _:
+                pass
 
 
 def is_shared(kernel: Kernel) -> bool:
@@ -90,8 +137,8 @@ def with_threads(
 class _Threaded:
     schedule: Schedule
     kernels: Kernels
-    shared: Sequence[tuple[Thunk, int]]
-    """The regions in order, and how many nanoseconds they take at the largest extents."""
+    shared: Sequence[_Shared]
+    """The regions in order."""
     symbols: tuple[str, ...]
     regions: tuple[Region, ...]
 
@@ -106,16 +153,10 @@ class _Threaded:
             k.store(sync, word, k.scalar(name))
         for position, extent in enumerate(extents.values()):
             k.store(sync, EXTENTS + position, extent)
-        calls = self._calls(k, arena, moves, extents)
-        rests = self._rests(calls)
+        calls = _SharingCalls(k, arena, extents, self.kernels, self._moved(k, moves))
+        calls.open_regions(share, sync, self._rests(calls))
         for thunk in self.schedule.phase(Phase.RUN):
-            if id(thunk) not in rests:
-                calls.emit(thunk)
-                continue
-            assert isinstance(thunk, Thunk), "only plain thunks are shared"
-            number, work, rest = rests[id(thunk)]
-            given = [const(number, Prim.I64), _trips(calls, thunk)[2], work, rest]
-            k.invoke(share, [k.address(sync, writable=True)], given)
+            calls.emit(thunk)
         return k.build([f"{self.schedule.name}: the hot path on several threads."])
 
     def part(self) -> Kernel:
@@ -124,9 +165,12 @@ class _Threaded:
         arena, moves, sync = declare_arena(k), declare_moves(k), declare_sync(k)
         region, *part = (k.scalar(name) for name in ("region", "first", "last", "units"))
         extents = {s: k.load(sync, EXTENTS + i) for i, s in enumerate(self.symbols)}
-        calls = self._calls(k, arena, moves, extents)
-        if self.shared:
-            self._part(calls, [thunk for thunk, _ in self.shared], 0, region, part)
+        calls = IoBindingCalls(k, arena, extents, self.kernels, self._moved(k, moves))
+        thunks = [shared.thunk for shared in self.shared]
+        for depth in sorted(set().union(*map(_depths, thunks))):
+            calls.steps[depth] = k.load(sync, STEPS + depth)
+        if thunks:
+            self._part(calls, thunks, 0, region, part)
         return k.build([f"{self.schedule.name}: one part of a parallel loop."])
 
     def _part(
@@ -146,19 +190,43 @@ class _Threaded:
         """Return per region its number, its work, and what of that is left in the run with it."""
         found: dict[int, tuple[int, E, E]] = {}
         rest = const(0, Prim.I64)
-        for number, (thunk, most) in reversed([*enumerate(self.shared)]):
-            work = _work(calls, thunk, most)
-            rest = calls.k.let("rest", rest + work)
-            found[id(thunk)] = number, work, rest
+        for number, shared in reversed([*enumerate(self.shared)]):
+            work = _work(calls, shared.thunk, shared.work)
+            rest = calls.k.let("rest", rest + work * shared.trips)
+            found[id(shared.thunk)] = number, work, rest
         return found
 
-    def _calls(
-        self, k: KernelBuilder, arena: Buffer, moves: Buffer | None, extents: dict[str, E]
-    ) -> IoBindingCalls:
-        moved = {}
-        if moves is not None:
-            moved = {region: k.load(moves, i) for i, region in enumerate(self.regions)}
-        return IoBindingCalls(k, arena, extents, self.kernels, moved)
+    def _moved(self, k: KernelBuilder, moves: Buffer | None) -> dict[Region, E]:
+        if moves is None:
+            return {}
+        return {region: k.load(moves, i) for i, region in enumerate(self.regions)}
+
+
+class _SharingCalls(IoBindingCalls):
+    """Calls of the caller, who opens a region for each thunk that is shared."""
+
+    def open_regions(
+        self, share: Kernel, sync: Buffer, rests: Mapping[int, tuple[int, E, E]]
+    ) -> None:
+        """Set the kernel that shares a region, and the thunks that are: see `_Threaded._rests`."""
+        self._share, self._sync, self._rests = share, sync, rests
+
+    def call(self, thunk: Thunk, bounds: tuple[E, E] | None = None) -> None:
+        if id(thunk) not in self._rests:
+            super().call(thunk, bounds)
+            return
+        for depth in sorted(_depths(thunk)):
+            self.k.store(self._sync, STEPS + depth, self.steps[depth])
+        number, work, rest = self._rests[id(thunk)]
+        given = [const(number, Prim.I64), _trips(self, thunk)[2], work, rest]
+        self.k.invoke(self._share, [self.k.address(self._sync, writable=True)], given)
+
+
+def _depths(thunk: Thunk) -> set[int]:
+    """Return the depths of the loops whose steps the addresses of a thunk depend on."""
+    scratch = () if thunk.scratch is None else (thunk.scratch,)
+    refs = (*thunk.operands, *thunk.results, *scratch)
+    return {advance.depth for ref in refs for advance in ref.advances}
 
 
 def share_of(calls: ThunkCalls, thunk: Thunk, first: E, last: E, units: E) -> tuple[E, E]:

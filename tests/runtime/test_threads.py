@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ import pytest
 from numpy.typing import NDArray
 
 import rlx
+import rlx.numpy as rnp
 from rlx.codegen.sync import AVOID, LATENCY, LEFT, SLEEPING, STARTED, WAITING, WAKE
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
 from rlx.runtime import native
 from rlx.runtime import threads as pool
 from rlx.runtime.toolchain import has_toolchain
+from rlx.tree_util import tree_leaves
 
 BACKENDS = ("llvm", "c") if has_toolchain() else ("llvm",)
 Array = NDArray[np.float32]
@@ -56,7 +58,7 @@ def feeds(rows: int = 200) -> dict[str, Array]:
     }
 
 
-def bits(results: tuple[Any, ...]) -> list[bytes]:
+def bits(results: Sequence[Any]) -> list[bytes]:
     return [np.asarray(result).tobytes() for result in results]
 
 
@@ -83,6 +85,54 @@ def test_results_have_the_same_bits_on_any_number_of_threads(backend: str) -> No
         for _ in range(20):
             assert bits(f.run(given)) == expected
     assert len(shared_pool()._workers) == 7
+
+
+def loops(x: Any, up: Any, down: Any) -> Any:
+    """Return a scan over layers, two inside one another, one that counts, and a branch."""
+
+    def layer(x: Any, weights: Any) -> Any:
+        up, down = weights
+        return x + rnp.tanh(x @ up) @ down, rnp.sum(x, axis=1)
+
+    def layers(x: Any, _: None) -> Any:
+        return rlx.scan(layer, x, (up, down), reverse=True)
+
+    def counted(state: Any) -> Any:
+        count, x = state
+        return count + 1, rlx.cond(
+            count % 2 == 0, lambda x: layer(x, (up[0], down[0]))[0], rnp.sin, x
+        )
+
+    nested = rlx.scan(layers, x, None, length=2)
+    return nested, rlx.while_loop(lambda state: state[0] < 5, counted, (0, x))
+
+
+def loss_of_loops(*given: Any) -> Any:
+    return rnp.sum(loops(*given)[0][0])
+
+
+def loop_arguments() -> tuple[Array, Array, Array]:
+    random = np.random.default_rng(0)
+    shapes = (64, 128), (3, 128, 256), (3, 256, 128)
+    x, up, down = (0.1 * random.standard_normal(shape) for shape in shapes)
+    return x.astype(np.float32), up.astype(np.float32), down.astype(np.float32)
+
+
+@pytest.mark.usefixtures("eight_cores")
+@pytest.mark.parametrize(
+    ("backend", "function"),
+    [*((backend, loops) for backend in BACKENDS), ("llvm", rlx.grad(loss_of_loops, 1))],
+)
+def test_bodies_of_loops_have_the_same_bits_on_any_number_of_threads(
+    backend: str, function: Callable[..., Any]
+) -> None:
+    given = loop_arguments()
+    expected = bits(tree_leaves(rlx.jit(function, backend=backend, threads=1)(*given)))
+    together = rlx.jit(function, backend=backend, threads=3)
+    program = together.executable(*given)
+    assert program.threads == 3
+    for _ in range(10):
+        assert bits(tree_leaves(together(*given))) == expected
 
 
 @pytest.mark.usefixtures("eight_cores")
