@@ -19,7 +19,11 @@ from rlx.torch.decompositions import decompositions
 from rlx.torch.partition import partition
 from rlx.torch.program import CompiledGraph, Options
 
-_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_MODES = {
+    "default": 0.0, "reduce-overhead": 0.0, "max-autotune": 20.0,
+    "max-autotune-no-cudagraphs": 20.0,
+}  # fmt: skip
+"""PyTorch's modes, and the option `tune` of each."""
 
 
 def compile_module(
@@ -31,12 +35,15 @@ def compile_module(
 ) -> Callable[..., Any]:
     """Compile what Dynamo traced; the function that `torch.compile` calls.
 
-    `options` are `backend`, `threads`, `precision` (those of `rlx.compile`) and `random`. All
-    modes of PyTorch compile alike. Unknown ones raise InputError.
+    `options` are the fields of `Options`. The modes "max-autotune" and "max-autotune-no-cudagraphs"
+    measure schedules before they compile; the others of PyTorch compile alike, since there are no
+    launches whose overhead could be reduced. Unknown ones raise InputError.
     """
-    if mode is not None and mode not in _MODES:
+    mode = mode or "default"
+    if mode not in _MODES:
         raise InputError(f"mode is {mode!r}", remedy=f"use one of: {', '.join(_MODES)}")
-    chosen = checked_options({"threads": torch.get_num_threads(), **(options or {})})
+    given = {"threads": torch.get_num_threads(), "tune": _MODES[mode], **(options or {})}
+    chosen = checked_options(given)
     make = functools.partial(_compiler, chosen)
     compiled: Callable[..., Any] = aot_autograd(
         fw_compiler=functools.partial(make, "forward"),
@@ -70,6 +77,11 @@ def checked_options(given: Mapping[str, Any]) -> Options:
         raise InputError(
             f"option random is {given['random']!r}",
             remedy='use "torch", the numbers of eager mode, or "rlx", drawn in compiled code',
+        )
+    seconds = given.get("tune", 0.0)
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
+        raise InputError(
+            f"option tune is {seconds!r}", remedy="give seconds for which schedules are measured"
         )
     return Options(**given)
 

@@ -22,6 +22,7 @@ from rlx.ir.types import TensorType
 from rlx.passes.rewrites.inline_calls import inline_calls
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.runtime.compile import compile
+from rlx.runtime.tune import tune
 from rlx.torch.interpreter import GraphFunction, size_of_draw
 from rlx.torch.layouts import Order, dense_order, inverse, rows
 from rlx.torch.registry import name_of
@@ -51,6 +52,8 @@ class Options:
     resident: bool = False
     """What depends on params alone is computed once for each version of them, in inference: not
     the default, since a write past PyTorch's count of changes may not be seen."""
+    tune: float = 0.0
+    """Seconds for which schedules of a graph are measured before it is compiled (`rlx.tune`)."""
     random: str = "torch"
     """"torch": drawn by PyTorch's generator, as in eager mode; "rlx": in compiled code, by a key
     that PyTorch's generator draws at each call."""
@@ -207,6 +210,11 @@ class CompiledGraph:
         )  # fmt: skip
         if made:
             graph = inline_calls(reroll_reductions.rewrite(trace.graph).graph)
+            if self.options.tune and self.options.backend != "reference":
+                tune(
+                    graph, seconds=self.options.tune, backend=self.options.backend,
+                    threads=self.options.threads,
+                )  # fmt: skip
             variant.run = compile(
                 graph, backend=self.options.backend, threads=self.options.threads,
                 precision=self.options.precision,

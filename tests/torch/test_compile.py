@@ -15,7 +15,8 @@ from rlx.errors import InputError, NoRuleError
 
 torch = pytest.importorskip("torch")
 
-from rlx.torch.backend import compile_module  # noqa: E402  imports torch
+from rlx.torch import program  # noqa: E402  imports torch
+from rlx.torch.backend import checked_options, compile_module  # noqa: E402
 from rlx.torch.types import as_array, as_tensor  # noqa: E402
 
 nn = torch.nn
@@ -239,14 +240,33 @@ def test_an_unknown_option_names_those_there_are() -> None:
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
         compiled(mlp(), options={"fast": True})(torch.randn(5, 6))
     assert isinstance(raised.value.inner_exception, InputError)
-    assert "backend, threads, precision, resident, random" in str(raised.value)
+    assert "backend, threads, precision, resident, tune, random" in str(raised.value)
 
 
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
-def test_modes_of_pytorch_are_taken(mode: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "measured"),
+    [
+        ({"mode": "default"}, []),
+        ({"mode": "reduce-overhead"}, []),
+        ({"mode": "max-autotune"}, [20.0]),
+        ({"options": {"tune": 0.5, "threads": 1}}, [0.5]),
+    ],
+)
+def test_schedules_are_measured_where_a_mode_asks_for_it(
+    how: Any, measured: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    monkeypatch.setattr(program, "tune", lambda _, **given: seen.append(given["seconds"]))
     model, x = mlp(), torch.randn(5, 6)
     with torch.no_grad():
-        close(compiled(model, mode=mode)(x), model(x))
+        close(compiled(model, **how)(x), model(x))
+    assert seen == measured
+
+
+@pytest.mark.parametrize("seconds", [-1.0, "long", True])
+def test_an_option_tune_that_is_no_time_is_an_error(seconds: Any) -> None:
+    with pytest.raises(InputError, match="option tune"):
+        checked_options({"tune": seconds})
 
 
 def test_an_unknown_mode_names_those_there_are() -> None:
