@@ -15,7 +15,7 @@ Memory for a block is on the stack where it is small, else in the arena.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -29,6 +29,7 @@ from rlx.codegen.kernels.values import Scalar, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, Status
+from rlx.codegen.loops.passes.pipeline import SPELLED_OUT
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, upper
@@ -80,25 +81,6 @@ class Block:
                 i, j = reversed(at) if transposed else at
                 value = item.read(*at[: len(groups) - 1])
                 self.tile.store_lane(i, j + column, lane, value)
-
-    def entries(
-        self, x: Reader, *, vector: bool = False, transposed: bool = False
-    ) -> list[list[E]]:
-        """Return the elements of the one slice, row by row, without a copy of them."""
-        item = x.grouped(_whole_slices(x.shape, vector=vector)).at(self.first)
-        height, width = (upper(extent) for extent in _matrix(x.shape, vector=vector))
-        places = range(height * width)
-        elements = [item.read_real(index(place)) for place in places]
-        matrix = [elements[i * width :][:width] for i in range(height)]
-        return [list(row) for row in zip(*matrix, strict=True)] if transposed else matrix
-
-    def write_entries(
-        self, y: Writer, entries: Sequence[Sequence[E]], *, vector: bool = False
-    ) -> None:
-        """Write the elements of the one slice."""
-        item = y.grouped(_whole_slices(y.shape, vector=vector)).at(self.first)
-        for place, value in enumerate(value for row in entries for value in row):
-            item.write(index(place), value=value)
 
     def write(self, y: Writer, element: Element, *, vector: bool = False) -> None:
         """Write `element(i, j, load)` to matrices, or (i, 0) to vectors.
@@ -217,15 +199,18 @@ class Block:
                 yield i, index(0)
             return
         with (
-            self.k.loop("i", item.extent(0)) as i,
+            self.k.loop("i", item.extent(0), kind=self.tile.outer) as i,
             self.k.loop("j", item.extent(1), kind=self.tile.inner) as j,
         ):
             yield i, j
 
 
 @contextmanager
-def blocks(scope: Scope, batch: SliceBatch) -> Iterator[Block]:
-    """Open the loop over all slices of `batch`, block by block."""
+def blocks(scope: Scope, batch: SliceBatch, *, spelled_out: bool = False) -> Iterator[Block]:
+    """Open the loop over all slices of `batch`, block by block.
+
+    Where one slice is worked on at a time, it is in registers if all is `spelled_out`.
+    """
     k, lanes = scope.k, batch.at_a_time(scope.lanes(batch.prim))
     slices = scope.extents(batch.slices)
     work = batch.slices * (batch.height * batch.height * batch.width)
@@ -235,7 +220,12 @@ def blocks(scope: Scope, batch: SliceBatch) -> Iterator[Block]:
         return
     with rows(k, "block", (slices + (lanes - 1)) / lanes, work) as number:
         buffer = k.local("tile", batch.prim, batch.elements * lanes)
-        tile = Tile(k, buffer, index(0), batch.height, batch.width, lanes, batch.parts_of_number)
+        spelled_out = spelled_out and lanes == 1
+        scope.passes.extend(SPELLED_OUT if spelled_out else ())
+        tile = Tile(
+            k, buffer, index(0), batch.height, batch.width, lanes, batch.parts_of_number,
+            spelled_out,
+        )  # fmt: skip
         first = number if lanes == 1 else k.let("first", number * lanes)
         count = index(1) if lanes == 1 else k.let("count", minimum(slices - first, lanes))
         yield Block(tile, first, slices - 1, count)
@@ -266,12 +256,6 @@ def _groups(shape: Shape, *, vector: bool) -> Groups:
     return (axes[:rank], *((axis,) for axis in axes[rank:]))
 
 
-def _whole_slices(shape: Shape, *, vector: bool) -> Groups:
-    """Gather the axes into slices, and elements of a slice."""
-    batch, *inner = _groups(shape, vector=vector)
-    return batch, tuple(axis for axes in inner for axis in axes)
-
-
 def _line_groups(shape: Shape, lanes: int, *, vector: bool) -> Groups:
     """Gather the axes into slices, rows and columns, or take short rows as one sequence."""
     axes = tuple(range(len(shape)))
@@ -279,11 +263,6 @@ def _line_groups(shape: Shape, lanes: int, *, vector: bool) -> Groups:
     _, width = _extents(shape, vector=vector)
     split = -1 if upper(width) >= lanes else rank
     return axes[:rank], axes[rank:split], axes[split:]
-
-
-def _matrix(shape: Shape, *, vector: bool) -> tuple[Extent, Extent]:
-    """Return the rows and columns of a slice; a vector is one column."""
-    return (shape[-1], 1) if vector else (shape[-2], shape[-1])
 
 
 def _extents(shape: Shape, *, vector: bool) -> tuple[Extent, Extent]:

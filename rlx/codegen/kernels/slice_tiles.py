@@ -71,6 +71,8 @@ class Tile:
     width: int
     lanes: int
     parts: int = 1
+    is_spelled_out: bool = False
+    """True if elements become variables: no index depends on the data."""
 
     @property
     def prim(self) -> Prim:
@@ -79,7 +81,14 @@ class Tile:
     @property
     def inner(self) -> LoopKind:
         """The kind of loops along a row, whose steps are independent."""
+        if self.is_spelled_out:
+            return LoopKind.UNROLL
         return LoopKind.SIMD if self.lanes == 1 else LoopKind.SERIAL
+
+    @property
+    def outer(self) -> LoopKind:
+        """The kind of loops over rows."""
+        return LoopKind.UNROLL if self.is_spelled_out else LoopKind.SERIAL
 
     @property
     def is_complex(self) -> bool:

@@ -8,7 +8,6 @@ from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.arithmetic import let, spoiled
 from rlx.codegen.kernels.linalg.elimination import (
     divide_row,
-    eliminate_rows,
     factor,
     is_unrolled,
     smallest_size,
@@ -20,7 +19,7 @@ from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.slice_blocks import Block, Load, blocks
 from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
 from rlx.codegen.kernels.values import Scalar, chosen_where
-from rlx.codegen.loops.expr import E, index, select
+from rlx.codegen.loops.expr import E, index
 from rlx.ir.types import TensorType
 
 
@@ -48,44 +47,22 @@ def solve(
     on_singular: str,
 ) -> None:
     batch = _solve_batch(a.type, b.type, vector=vector)
-    with blocks(scope, batch) as block:
-        if _fits_registers(block, a, b):
-            columns = block.entries(b, vector=vector)
-            found = _solve_entries(
-                block, block.entries(a, transposed=transposed), columns, on_singular
-            )
-            block.write_entries(x, found, vector=vector)
-            return
+    with blocks(scope, batch, spelled_out=_is_spelled_out(batch, a, b)) as block:
         block.read(a, transposed=transposed)
         block.read(b, batch.height, vector=vector)
         _eliminate(block, batch, on_singular)
         block.write_columns(x, batch.height, vector=vector)
 
 
-def _fits_registers(block: Block, a: Reader, b: Reader) -> bool:
-    """True if one slice at a time is solved in registers: it needs no tile in memory."""
-    tile = block.tile
-    known = all(isinstance(extent, int) for extent in (*a.shape[-2:], *b.shape[-2:]))
-    return tile.lanes == 1 and known and _is_unrolled(tile)
+def _is_spelled_out(batch: SliceBatch, *operands: Reader) -> bool:
+    """True if elimination of one slice takes few steps, all known."""
+    known = all(isinstance(extent, int) for each in operands for extent in each.shape[-2:])
+    small = is_unrolled(batch.height, batch.width) and not operands[0].dtype.is_complex
+    return known and small
 
 
 def _is_unrolled(tile: Tile) -> bool:
     return not tile.is_complex and is_unrolled(tile.height, tile.width)
-
-
-def _solve_entries(
-    block: Block, matrix: list[list[E]], columns: list[list[E]], on_singular: str
-) -> list[list[E]]:
-    """Return the solution of one slice; a singular one fails, or becomes NaN."""
-    rows = [[*row, *sides] for row, sides in zip(matrix, columns, strict=True)]
-    least = eliminate_rows(block.k, rows)
-    found = [row[len(matrix) :] for row in rows]
-    if on_singular == "error":
-        block.fail_where_zero(least)
-        return found
-    is_singular = block.k.let("is_singular", least <= 0.0)
-    nan = block.tile.constant(math.nan)
-    return [[select(is_singular, nan, value) for value in row] for row in found]
 
 
 @scratch("solve_backward")
@@ -111,7 +88,7 @@ def solve_backward(
     """Solve the transposed system; then the solution found before takes the matrix's place."""
     batch = SliceBatch.of(a.type, 1)
     height = batch.height
-    with blocks(scope, batch) as block:
+    with blocks(scope, batch, spelled_out=_is_spelled_out(batch, a)) as block:
         block.read(a, transposed=not transposed)
         block.read(g, height, vector=True)
         _eliminate(block, batch, on_singular)
@@ -200,7 +177,7 @@ def settle(block: Block, least: E, on_singular: str, *, first: int) -> None:
         return
     is_singular = k.let("is_singular", least <= 0.0)
     with (
-        k.loop("i", tile.height) as i,
+        k.loop("i", tile.height, kind=tile.outer) as i,
         k.loop("j", tile.width, start=first, kind=tile.inner) as j,
     ):
         value = tile.load(i, j)

@@ -53,6 +53,9 @@ values then make idle goes after. Loops are in two versions once nothing is remo
 UNROLLED_FUSION = (unroll_short_loops, *FUSION)
 """The same, where short loops prevent vectorization: they are unrolled before."""
 
+SPELLED_OUT = (unroll_short_loops, promote_buffers, single_assignment, forward_stores, dead_code)
+"""What makes variables of the elements of a small buffer whose loops are all unrolled."""
+
 REGISTERS: tuple[KernelPass, ...] = (
     common_subexpressions,
     dead_code,
