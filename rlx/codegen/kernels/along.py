@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.accumulators import fill, loaded, local_state, stored
+from rlx.codegen.kernels.accumulators import fill, local_state
 from rlx.codegen.kernels.folds import Fold, sum_fold
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.reduction import (
-    COLUMN_CHUNK,
     ROW_CHUNK,
     chunks,
     fold_columns,
@@ -31,7 +30,7 @@ from rlx.codegen.kernels.reduction import (
 )
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.kernels.slices import Columns, column_blocks, slices
-from rlx.codegen.kernels.values import real
+from rlx.codegen.kernels.values import Scalar, real
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, index
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
@@ -208,38 +207,29 @@ class Block(Slice):
     columns: Columns
 
     def fold(self, name: str, fold: Fold, prepare: Prepare = _unchanged) -> Statistic:
-        k, fold = self.scope.k, replace(fold, names=(name,))
-        (total,) = local_state(k, fold, self.columns.most)
-        fill(k, fold, [total], self.columns.width)
-        fold_columns(
-            self.scope, self.source, fold, [total], self.columns,
-            prepare=lambda j, value: prepare(real(value), j),
-        )  # fmt: skip
-        return Statistic(k, total)
+        named = replace(fold, names=(name,))
+        return self._folded(named, lambda _, j, value: prepare(real(value), j))
 
     def sum(self, prepare: Prepare, keep: Keep | None = None) -> Statistic:
-        k, fold, columns = self.scope.k, sum_fold(self.x.dtype), self.columns
-        length = self.source.extent_of(0)
+        k = self.scope.k
+
+        def prepared(r: E, j: E, value: Scalar) -> E:
+            weight = k.let("weight", prepare(real(value), j))
+            if keep is not None:
+                keep(r, j, weight)
+            return weight
+
+        return self._folded(sum_fold(self.x.dtype), prepared, in_order=True)
+
+    def _folded(
+        self, fold: Fold, prepare: Callable[[E, E, Scalar], Scalar], *, in_order: bool = False
+    ) -> Statistic:
+        k, columns = self.scope.k, self.columns
         total = local_state(k, fold, columns.most)
         fill(k, fold, total, columns.width)
-        is_long = upper(length) > 2 * COLUMN_CHUNK
-        part = local_state(k, fold, columns.most, "part_") if is_long else total
-        with ExitStack() as stack:
-            start, stop = index(0), self.source.extent(0)
-            if is_long:
-                start, stop = stack.enter_context(chunks(self.scope, length, COLUMN_CHUNK))
-                fill(k, fold, part, columns.width)
-            with k.loop("r", stop, start=start) as r:
-                line = self.source.at(r)
-                with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-                    value = k.let("weight", prepare(line.read_real(columns.start + j), j))
-                    if keep is not None:
-                        keep(r, j, value)
-                    stored(k, fold, part, j, fold.take(loaded(k, part, j), value))
-            if is_long:
-                with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-                    joined = fold.join(loaded(k, total, j), loaded(k, part, j))
-                    stored(k, fold, total, j, joined)
+        fold_columns(
+            self.scope, self.source, fold, total, columns, prepare=prepare, in_order=in_order
+        )
         return Statistic(k, total[0])
 
     def sum_kept(self, name: str, prepare: Prepare) -> tuple[Statistic, Element]:

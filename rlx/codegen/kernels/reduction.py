@@ -301,11 +301,13 @@ def fold_columns(
     state: Sequence[Buffer],
     columns: Columns,
     *,
-    prepare: Callable[[E, Element], Element] = lambda _, value: value,
+    prepare: Callable[[E, E, Element], Element] = lambda _, __, value: value,
+    in_order: bool = False,
 ) -> None:
     """Fold all groups of `x` but the last into `state`, one element per column.
 
-    `prepare` turns an element, given its column in the block, into what is folded.
+    `prepare` turns an element, given its line and its column in the block, into what is folded:
+    line by line if `in_order`.
     """
     k = scope.k
     runs = len(x.grid.groups) - len(x.fixed) - 1
@@ -319,15 +321,15 @@ def fold_columns(
         if chunked:
             start, stop = stack.enter_context(chunks(scope, lengths[-1], COLUMN_CHUNK))
             fill(k, fold, part, columns.width)
-        for first, last, height in _passes(k, x, start, stop):
+        for first, last, height in [(start, stop, 1)] if in_order else _passes(k, x, start, stop):
             with k.loop("r", last, start=first, step=height) as r:
                 lines = [x.at(r + number) for number in range(height)]
                 with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
                     taken = loaded(k, part, j)
                     for number, line in enumerate(lines):
                         taken = (carried if number else settled)(k, fold, taken)
-                        value = fold.settle(k, prepare(j, line.read(columns.start + j)))
-                        taken = fold.take(taken, value)
+                        value = prepare(r + number, j, line.read(columns.start + j))
+                        taken = fold.take(taken, fold.settle(k, value))
                     stored(k, fold, part, j, taken)
         if chunked:
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
