@@ -9,9 +9,9 @@
 A step multiplies one scalar per row with a few vectors across the columns, which all rows share: a
 tile of 12 x 32 floats does 24 vector multiply-adds for 2 vector loads. Elements of any type
 are widened to the type of the sums; sums of floats are fused multiply-adds, of integers wrap.
-With `add=multiply_add_bytes` the elements are words of four bytes, and a step adds four products:
+With `add=dot_bytes` the elements are words of four bytes, and a step adds four products:
 products of eight-bit codes (qmatmul, blocks of a language model) pack them so, with
-sums of each column for the zero points, and takes the same tiles. With `multiply_add_bf16` they
+sums of each column for the zero points, and takes the same tiles. With `dot_bf16` they
 are words of two bf16, and sums are f32.
 
 The kernel says where rows and columns come from and go to. Rows and vectors are unrolled, so
@@ -125,24 +125,6 @@ class RegisterTile:
         return self.k.loop(self.column, self.columns, step=self.lanes, kind=LoopKind.UNROLL)
 
 
-def multiply_add_bytes(x: E, y: E, total: E) -> E:
-    """Return `total` plus the products of four bytes of `x` by those of `y`.
-
-    The prim of `x` says whether its bytes are signed (i32) or not (u32); those of `y` are.
-    """
-    return dot_bytes(x, y, total)
-
-
-def multiply_add_unsigned_bytes(x: E, y: E, total: E) -> E:
-    """Return `total` plus the products of four signed bytes of `x` by unsigned ones of `y`."""
-    return dot_bytes(y, x, total)
-
-
-def multiply_add_bf16(x: E, y: E, total: E) -> E:
-    """Return `total`, f32, plus the products of both bf16 of words of `x` by those of `y`."""
-    return dot_bf16(x, y, total)
-
-
 def multiply_add(x: E, y: E, total: E) -> E:
     """Return `x * y + total` in the type of `total`: rounded once for floats."""
     prim = total.type.prim
@@ -152,12 +134,13 @@ def multiply_add(x: E, y: E, total: E) -> E:
 
 _ADD: dict[Combine, Accumulate] = {
     Combine.PRODUCT: multiply_add,
-    Combine.BYTES: multiply_add_bytes,
-    Combine.BF16: multiply_add_bf16,
+    Combine.BYTES: dot_bytes,
+    Combine.BF16: dot_bf16,
 }
 
 
 def accumulate_of(combine: Combine, columns: Prim) -> Accumulate:
-    """Return what a contraction adds, whose vectors of columns are of so a type."""
-    unsigned = combine is Combine.BYTES and columns is Prim.U32
-    return multiply_add_unsigned_bytes if unsigned else _ADD[combine]
+    """Return what a contraction adds; of bytes, those of `columns` may be the unsigned ones."""
+    if combine is Combine.BYTES and columns is Prim.U32:
+        return lambda x, y, total: dot_bytes(y, x, total)
+    return _ADD[combine]

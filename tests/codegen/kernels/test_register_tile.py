@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlx.codegen.kernels.register_tile import RegisterTile, multiply_add, multiply_add_bytes
+from rlx.codegen.kernels.register_tile import RegisterTile, multiply_add
 from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.evaluate import numpy_dtype
-from rlx.codegen.loops.expr import const
+from rlx.codegen.loops.expr import const, dot_bytes
 from rlx.codegen.loops.interpreter import run_kernel
 from rlx.codegen.loops.nodes import Binary, Fma, Kernel, Module, Prim
 from rlx.codegen.loops.visit import all_expressions
@@ -41,7 +41,7 @@ def product(element: Prim, sums: Prim, *, words: bool = False, lanes: int = LANE
     k = KernelBuilder("product")
     a, b = k.argument("a", element), k.argument("b", sums if words else element)
     y = k.argument("y", sums, writable=True)
-    add = multiply_add_bytes if words else None
+    add = dot_bytes if words else None
     tile = RegisterTile.of(k, "tile", ROWS, COLUMNS, lanes, sums, add=add)
     tile.load(lambda i, j: k.load(y, i * COLUMNS + j, lanes))
     with k.loop("p", INNER) as p:
