@@ -5,6 +5,9 @@ readers can read there themselves. Elementwise work that is read through movemen
 computed by each reader at the places that it wants, from what is in memory: a difference of
 neighbors costs less than storing and loading it. Work that is read once may cost anything. What
 `setup` computes for the runs is stored: it is computed once for all of them.
+
+Cheap work on broadcasts whose result is large, and much larger than what it is computed from, is
+recomputed by each reader, too: differences of all pairs of points are not stored.
 """
 
 from __future__ import annotations
@@ -20,6 +23,12 @@ from rlx.passes.lowering.phases import setup_nodes
 
 _MOST_ONCE = 32
 """Operations that are computed where they are wanted if that is once: bodies stay small."""
+
+_LARGE = 1 << 20
+"""Bytes of a result that no second-level cache keeps until it is read again."""
+
+_GROWTH = 2
+"""How many times its sources' bytes a large result has at least to be recomputed."""
 
 _MANY = 100
 """More readers than this are not distinguished."""
@@ -75,6 +84,22 @@ def find_recomputed(graph: Graph, policy: FusionPolicy) -> Recomputed:
     return _Search(graph, policy).run()
 
 
+def _grown(graph: Graph, policy: FusionPolicy) -> set[Node]:
+    """Return the large results of cheap work on much smaller values, which are broadcast."""
+    found: set[Node] = set()
+    sources: dict[Node, frozenset[Node]] = {}
+    for node in graph.nodes:
+        sources[node] = frozenset((node,))
+        if not is_fusable(node) or not policy.is_cheap(node) or len(node.results) != 1:
+            continue
+        roots = frozenset().union(*(sources[free_source(x).node] for x in node.operands))
+        read = sum(root.results[0].type.bytes for root in roots)
+        if node.result.type.bytes >= max(_LARGE, _GROWTH * read):
+            sources[node] = roots
+            found.add(node)
+    return found
+
+
 class _Search:
     def __init__(self, graph: Graph, policy: FusionPolicy) -> None:
         self.graph = graph
@@ -86,6 +111,7 @@ class _Search:
         self.movable = {node for node in graph.nodes if is_movable(node, policy)}
         self.escaping = {output.node for output in graph.outputs}
         self.setup = setup_nodes(graph)
+        self.grown = _grown(graph, policy)
         self.taken: set[Node] = set()
         """Nodes whose readers all can recompute them."""
         self.below_movement: set[Node] = set()
@@ -164,7 +190,8 @@ class _Search:
     def _may_be_recomputed(self, node: Node) -> bool:
         if is_free(node):
             return True
-        return node in self.taken and (is_movable(node, self.policy) or node in self.below_movement)
+        below = node in self.below_movement or node in self.grown
+        return node in self.taken and (is_movable(node, self.policy) or below)
 
     def _is_worth_it(self, node: Node) -> bool:
         operands = {operand.node for operand in node.operands}
@@ -179,7 +206,8 @@ class _Search:
             moved = len(operands) > 1 or not operands.isdisjoint(self.chosen)
             self.cost[node] = cost + moved if within else 0
             return within
-        if node not in self.below_movement or not is_fusable(node) or self._is_epilogue(node):
+        below = node in self.below_movement or node in self.grown
+        if not below or not is_fusable(node) or self._is_epilogue(node):
             return False
         once = self.times[node] == 1 and cost < _MOST_ONCE
         if not once and not (within and self.policy.is_cheap(node)):

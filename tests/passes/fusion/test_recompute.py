@@ -9,12 +9,15 @@ import numpy.typing as npt
 import pytest
 
 import rlx
+import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.policy import FusionPolicy
 from rlx.passes.fusion.recompute import find_recomputed
 from rlx.passes.rewrites.simplify import simplify
+from rlx.runtime.lower import lower_for
+from rlx.target import detect_target
 
 Array = npt.NDArray[np.float32]
 
@@ -160,3 +163,26 @@ def test_movement_far_below_a_product_does_not_reach_its_epilogue() -> None:
     graph.set_outputs([ops.matmul(z, graph.input("v", (10, 3)))])
     epilogue = ["matmul", "add", "relu"]
     assert kernels(graph) == [epilogue, epilogue, ["pad"], ["matmul"]]
+
+
+@pytest.mark.parametrize(("points", "stored"), [(1000, 0), (100, 1)])
+def test_differences_of_many_points_are_not_stored(points: int, stored: int) -> None:
+    """For 1,000 points they have 12 MB; for 100 the first cache keeps them."""
+    graph = Graph("pairs")
+    x = graph.input("x", (points, 3), "f32")
+    pairs = ops.reshape(x, shape=(points, 1, 3)) - ops.reshape(x, shape=(1, points, 3))
+    distances = ops.sqrt(ops.reduce_sum(pairs * pairs, axes=(2,)))
+    graph.set_outputs([distances, ops.reduce_sum(ops.sin(pairs), axes=(0,))])
+    shapes = [node.results[0].shape for node in fuse()(simplify(graph)).nodes]
+    assert shapes.count((points, points, 3)) == stored
+
+
+def test_the_gradient_of_pairwise_forces_stores_one_number_for_each_pair() -> None:
+    """All differences and their products would take 112 MB, for positions of 24 kB."""
+
+    def energy(x: Any) -> Any:
+        squares = rnp.sum((x[:, None] - x[None]) ** 2, -1)
+        return rnp.sum(1 / rnp.sqrt(squares + 1e-3))
+
+    graph = rlx.make_graph(rlx.grad(energy))(np.zeros((2000, 3), np.float32))
+    assert lower_for(graph, detect_target()).plan.arena_bytes < 17e6
