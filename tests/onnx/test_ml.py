@@ -217,6 +217,28 @@ def test_numbers_are_encoded_as_strings() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("keys", "x"),
+    [
+        ({"keys_int64s": [3, 4, 5, 4]}, np.arange(8)),
+        ({"keys_int64s": [-9, 70, 5, 70]}, np.asarray([-9, 5, 6, 70, 2**40])),
+        ({"keys_floats": [1.5, np.nan, -0.0, 1.5]}, np.asarray([1.5, np.nan, 0.0, 2.0], "f4")),
+    ],
+)
+def test_keys_are_found_among_ranges_gaps_and_nan(keys: dict[str, Any], x: Any) -> None:
+    peer = pytest.importorskip("onnxruntime")
+    kind = onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
+    how = {**keys, "values_floats": [1.0, 2.0, 3.0, 4.0], "default_float": -5.0}
+    made = model([node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **how)],
+                 {"x": (kind, [len(x)])}, ["y"])  # fmt: skip
+    made.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 4))
+    theirs = peer.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = theirs.run(None, {"x": x})
+    for backend in ("reference", "llvm"):
+        (y,) = InferenceSession(made, backend=backend).run(None, {"x": x})
+        np.testing.assert_array_equal(y, expected)
+
+
 @pytest.mark.parametrize("strings", [False, True])
 def test_the_first_encoder_of_labels_numbers_its_classes(strings: bool) -> None:
     made = ml("LabelEncoder", ["y"], classes_strings=["a", "b"], default_string="z")

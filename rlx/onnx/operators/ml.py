@@ -159,11 +159,26 @@ def label_encoder(
 
 
 def _looked_up(x: Any, keys: Any, values: Any, default: Any) -> Any:
+    """Return the value of the first key that is equal, by its place among the sorted ones."""
+    keys, values = np.asarray(keys).astype(x.dtype), np.asarray(values)
     found: Any = rnp.full(x.shape, np.asarray(default, values.dtype))
-    for key, value in zip(keys, values, strict=True):
-        same = rnp.isnan(x) if key != key else rnp.equal(x, np.asarray(key, x.dtype))
-        found = rnp.where(same, value, found)
-    return found
+    is_nan = keys != keys
+    if is_nan.any():
+        found = rnp.where(rnp.isnan(x), values[is_nan][0], found)
+    known, first = np.unique(keys[~is_nan], return_index=True)
+    if not known.size:
+        return found
+    table = values[~is_nan][first]
+    place = _place_of(x, known)
+    same = rnp.equal(rnp.take(known, place, mode="clip"), x)
+    return rnp.where(same, rnp.take(table, place, mode="clip"), found)
+
+
+def _place_of(x: Any, known: Any) -> Any:
+    """Return where each element would be among sorted keys; at once where these are a range."""
+    if known.dtype.kind in "iu" and int(known[-1]) - int(known[0]) == known.size - 1:
+        return rnp.clip(x, known[0], known[-1]) - known[0]
+    return rnp.searchsorted(known, x)
 
 
 def _first(*given: Any) -> Any:

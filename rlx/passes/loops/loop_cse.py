@@ -6,10 +6,13 @@ or also pushes tangents.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import is_loop, loop_signature, rebuild_loop, stacked
+from rlx.ir.op import Trait, may_hold_bodies
 from rlx.passes.rewrite import (
     Rewritten,
     ancestors,
@@ -68,13 +71,48 @@ def _merge_bodies(graph: Graph) -> Rewritten:
 
 def _find_pair(graph: Graph) -> _Pair | None:
     loops = [n for n in graph.nodes if is_loop(n) and not is_impure(n)]
+    if len(loops) < 2:
+        return None
+    updates = {loop: _updates(loop) for loop in loops}
+    having: dict[Hashable, list[Node]] = {}
+    for loop in loops:
+        for update in updates[loop]:
+            having.setdefault(update, []).append(loop)
     for part in loops:
-        for whole in loops:
-            if whole is not part and _run_alike(part, whole) and _are_independent(part, whole):
+        first = next(iter(updates[part]), None)
+        for whole in loops if first is None else having[first]:
+            if whole is part or not updates[part] <= updates[whole]:
+                continue
+            if _run_alike(part, whole) and _are_independent(part, whole):
                 pair = _covered(part, whole)
                 if pair is not None:
                     return pair
     return None
+
+
+def _updates(loop: Node) -> frozenset[Hashable]:
+    """Return for each carry its operand and a hash of how the body computes its next value.
+
+    Carries that are equal in two loops have equal hashes: a pair whose hashes differ is not tried.
+    Inner loops may be merged, too, and count by their op alone.
+    """
+    body, signature = loop.attribute("body"), loop_signature(loop)
+    carries = set(signature.positions.carries)
+    known: dict[Value, int] = {
+        value: hash((position in carries, loop.operands[position]))
+        for position, value in enumerate(body.inputs)
+    }
+    for node in body.nodes:
+        if may_hold_bodies(type(node.attrs)):
+            known.update((result, hash(node.op.name)) for result in node.results)
+        elif node.operands or node.result not in known:
+            operands = [known[operand] for operand in node.operands]
+            if node.op.has(Trait.COMMUTATIVE):
+                operands.sort()
+            own = hash((node.op.name, tuple(operands), node.attrs, node.lowering))
+            known.update((result, hash((own, result.index))) for result in node.results)
+    starts = (loop.operands[position] for position in signature.positions.carries)
+    return frozenset(zip(starts, (known[each] for each in body.outputs), strict=False))
 
 
 def _run_alike(part: Node, whole: Node) -> bool:

@@ -199,3 +199,17 @@ def test_nested_loops_run_once_for_a_value_and_its_gradient(depth: int) -> None:
     loops = forward_loops(tidy)
     assert len(loops) == depth
     assert loops[-1].attribute("residuals")
+
+
+def test_loops_whose_steps_differ_are_not_tried_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def many(c: Value, xs: Value) -> list[Value]:
+        row = {"c": VECTOR, "x": VECTOR}
+        bodies = [graph_of(f"by_{n}", row, lambda c, x, n=n: c * float(n) + x) for n in range(40)]
+        return [ops.scan(c, xs, body=body, length=5, num_carries=1)[0] for body in bodies]
+
+    def refuse(*nodes: Node) -> None:
+        raise AssertionError(f"tried {nodes}")
+
+    graph = graph_of("many", {"c": VECTOR, "xs": ROWS}, many)
+    monkeypatch.setattr("rlx.passes.loops.loop_cse._covered", refuse)
+    assert len(scans(merged(graph))) == 40
