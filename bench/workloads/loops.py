@@ -16,6 +16,7 @@ STEPS = 10_000
 TERMS = 1_000
 TRIPS = 4_000_000
 ELEMENTS = 10_000_000
+ROWS, WIDTH, LAYERS = 64, 256, 8
 COEFFICIENTS = (0.5, -0.25, 0.125, 0.3, -0.2, 0.1, -0.4, 0.2, -0.1)
 
 
@@ -125,6 +126,23 @@ def _trip_arguments() -> tuple[Array, ...]:
     return np.array(1.5), np.array(0.75), np.array(TRIPS, np.int64)
 
 
+def layers(library: FrontEnd) -> Function:
+    """Residual layers, scanned over their weights: products that threads share."""
+
+    def loop(x: Any, weights: Any) -> Any:
+        def layer(x: Any, weight: Any) -> Any:
+            return x + library.numpy.tanh(x @ weight), None
+
+        return library.control.scan(layer, x, weights)[0]
+
+    return loop
+
+
+def _layer_arguments() -> tuple[Array, ...]:
+    x, weights = samples((ROWS, WIDTH), (LAYERS, WIDTH, WIDTH))
+    return x, 0.05 * weights
+
+
 def _scalar_rows(name: str, write: Any) -> tuple[Routine, ...]:
     value = f"loops.{name}.value"
     slopes = gradient(write, (0, 1))
@@ -154,5 +172,8 @@ LOOPS = (
     *_scalar_rows("recurrence_of_sines", recurrence_of_sines),
     Routine("loops.cumsum.op", cumulative_sum, _row, _CUMULATIVE),
     Routine("loops.cumsum.scan", cumulative_scan, _row, _CUMULATIVE),
+    Routine(
+        "loops.layers.value", layers, _layer_arguments, Bound("layers", "value", ((ROWS, WIDTH),))
+    ),
     Routine("loops.while.value", trips, _trip_arguments, Bound("trips", "value", ((),))),
 )
