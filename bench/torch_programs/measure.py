@@ -35,6 +35,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     from bench.torch_programs.programs import PROGRAMS
+    from rlx.runtime.gateway import find_gateway
     from rlx.torch.backend import compile_module
 
     warnings.simplefilter("ignore")
@@ -58,6 +59,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         numbers[peer] = float(call())
         first[peer] = time.perf_counter() - before
         calls[peer] = call
+    find_gateway("tensor_gateway", wait=True)  # made once per environment; calls are slow till then
     seconds = in_turns(calls, options.rounds)
     return {
         "first": first,

@@ -99,7 +99,8 @@ def pack_operands(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass
         turned = turned_product(node, target)
         if turned is not None:
             inner = rule(turned.node)
-            return ops.transpose(turned if inner is None else inner, perm=(1, 0))
+            rows = ops.transpose(turned if inner is None else inner, perm=(1, 0))
+            return ops.reshape(rows, shape=node.result.shape) if node.result.rank > 2 else rows
         choice = choose_product(node, target)
         seen(node, choice)
         packed = packed_product(node, choice)
@@ -382,15 +383,16 @@ def turned_product(node: Node, target: Target) -> Value | None:
     (a, left), (w, right) = product_operands(node)
     if a.dtype not in (DType.F32, DType.F64) or not target.has_vectors or left or not right:
         return None
-    (rows, inner), (columns, _) = a.shape[-2:], w.shape[-2:]
-    if a.rank != 2 or w.rank != 2 or is_prepared(w) or given_schedule(node, target) is not None:
+    if a.rank < 2 or w.rank != 2 or is_prepared(w) or given_schedule(node, target) is not None:
         return None
+    rows, inner, columns = product(a.shape[:-1]), a.shape[-1], w.shape[0]
     if not (isinstance(rows, int) and isinstance(inner, int) and isinstance(columns, int)):
         return None
     moved, packed = rows * (inner + 2 * columns), inner * columns
     if rows * packed < _MIN_WORK or moved > _TURNED * packed:
         return None
-    turned: Value = ops.matmul(w, ops.transpose(a, perm=(1, 0)))
+    matrix = a if a.rank == 2 else ops.reshape(a, shape=(rows, inner))
+    turned: Value = ops.matmul(w, ops.transpose(matrix, perm=(1, 0)))
     return turned
 
 

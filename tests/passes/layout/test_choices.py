@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Library, Schedule
@@ -95,14 +97,16 @@ def test_more_rows_read_it_unpacked_if_a_cache_holds_a_panel_of_it() -> None:
     assert chosen((64, 2048), (2048, 1024)).why is Why.PACKED  # rows in few sets of the cache
 
 
-def test_the_transpose_of_a_larger_matrix_that_changes_is_not_packed() -> None:
+@pytest.mark.parametrize("rows", [(16,), (4, 4)])
+def test_the_transpose_of_a_larger_matrix_that_changes_is_not_packed(rows: tuple[int, ...]) -> None:
     g = Graph("linear")
-    x, w = g.input("x", (16, 64)), g.input("w", (128, 64))
+    x, w = g.input("x", (*rows, 64)), g.input("w", (128, 64))
     g.set_outputs([g.matmul(x, g.transpose(w, perm=(1, 0)))])
     made = pack_operands(TARGET)(g)
     (product,) = [node for node in made.nodes if node.op.name in ("matmul", "stored_matmul")]
     assert product.operands[0].node.name == "w"
-    assert [made.outputs[0].op.name, made.outputs[0].shape] == ["transpose", (16, 128)]
+    assert "transpose" in [node.op.name for node in made.nodes]
+    assert made.outputs[0].shape == (*rows, 128)
     few = Graph("narrow")
     x, w = few.input("x", (64, 64)), few.input("w", (10, 64))
     few.set_outputs([few.matmul(x, few.transpose(w, perm=(1, 0)))])
