@@ -25,13 +25,13 @@ def inline_calls(graph: Graph) -> Rewritten:
 
     %1: f32[] = custom_call %0 {body = ..., jvp_body = ...}      ->      %1: f32[] = exp %0
     """
-    return _inlined(graph, {}) if _has_calls(graph) else unchanged(graph)
+    return _inlined(graph, {}) if graph.once(_has_calls) else unchanged(graph)
 
 
 def _has_calls(graph: Graph) -> bool:
     """True if there is a call; the rules of calls are not looked at."""
     return any(
-        node.op is ops.custom_call or any(map(_has_calls, bodies_of(node.attrs)))
+        node.op is ops.custom_call or any(b.once(_has_calls) for b in bodies_of(node.attrs))
         for node in graph.nodes
     )
 
@@ -41,7 +41,7 @@ def _inlined(graph: Graph, known: dict[int, Graph]) -> Rewritten:
 
     def inner(body: Graph) -> Graph:
         if id(body) not in known:
-            known[id(body)] = _inlined(body, known).graph if _has_calls(body) else body
+            known[id(body)] = _inlined(body, known).graph if body.once(_has_calls) else body
         return known[id(body)]
 
     target, value_map = Graph(graph.name), dict[Value, Value]()
