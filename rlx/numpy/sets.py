@@ -187,7 +187,27 @@ def _or_zero(fill_value: Any) -> Any:
 # Sets
 
 
-@_counted(np.unique)
+def _unique_of_arrays(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """NumPy's, ascending; versions before 2.3 have no `sorted`, 1.26 returns a flat inverse."""
+    del sorted
+    numpys: Callable[..., Any] = np.unique
+    found = numpys(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    if not (return_inverse and axis is None):
+        return found
+    place = 2 if return_index else 1
+    return (*found[:place], found[place].reshape(np.shape(ar)), *found[place + 1 :])
+
+
+@_counted(_unique_of_arrays)
 @only(axis=(None,))
 def unique(
     ar: Any,

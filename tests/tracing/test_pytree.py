@@ -70,7 +70,7 @@ def test_dataclasses_pass_through_transformations() -> None:
 def test_trees_nest_only_so_deep(is_leaf: Any) -> None:
     endless = list[Any]()
     endless.append(endless)
-    for tree in (nested(900), endless):
+    for tree in (nested(2000), endless):
         with pytest.raises(InputError, match="deeper than Python's stack"):
             rlx.tree_leaves(tree, is_leaf)
 
