@@ -48,6 +48,10 @@ from rlx.errors import InternalError
 _ARGUMENTS = {THREADS: "threads", TASK: "task", ARENA: "arena_at", MOVES: "moves_at"}
 """What `launch` is given for the workers."""
 
+_LEAST_NESTED = 5 * LEAST_SHARED
+"""Nanoseconds from which a kernel in the body of a loop or in a branch is shared: what is copied
+between two of them, from one processor's cache to another's, takes microseconds."""
+
 _UNKNOWN_TRIPS = 16
 """Trips of a loop that ends by a condition."""
 
@@ -83,7 +87,8 @@ def _regions(schedule: Schedule, apart: Schedule, kernels: Kernels) -> list[_Sha
         for thunk, trips in _executed(apart.phase(Phase.RUN), 1)
         if is_shared(kernels[thunk.kernel_key])
     ]
-    return [shared for shared in found if shared.work >= LEAST_SHARED]
+    outer = {id(thunk) for thunk in apart.phase(Phase.RUN)}
+    return [s for s in found if s.work >= (LEAST_SHARED if id(s.thunk) in outer else _LEAST_NESTED)]
 
 
 def _executed(thunks: Sequence[AnyThunk], trips: int) -> Iterator[tuple[Thunk, int]]:
