@@ -29,7 +29,7 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class FirstProgram:
     """A program, the modules that it imports, and the columns that it has no version for."""
 
     make: Callable[[Library], Made]
@@ -161,10 +161,10 @@ def resnet50(lib: Library) -> Made:
 
 
 PROGRAMS = {
-    "readme_step": Program(readme_step),
-    "transformer_8_gradient": Program(transformer_gradient),
-    "diffrax_gradient": Program(diffrax_gradient, needs=("jax", "diffrax"), without=("c",)),
-    "resnet50": Program(resnet50, without=("jax",)),
-    "leaves_2000": Program(leaves),
-    "elementwise_10000": Program(elementwise),
+    "readme_step": FirstProgram(readme_step),
+    "transformer_8_gradient": FirstProgram(transformer_gradient),
+    "diffrax_gradient": FirstProgram(diffrax_gradient, needs=("jax", "diffrax"), without=("c",)),
+    "resnet50": FirstProgram(resnet50, without=("jax",)),
+    "leaves_2000": FirstProgram(leaves),
+    "elementwise_10000": FirstProgram(elementwise),
 }
