@@ -20,6 +20,7 @@ from bench.splatting_arithmetic import arithmetic
 from bench.splatting_peers import PEERS, TILE, Run, rlx_runs
 from bench.splatting_process import OutOfMemoryError, PeerProcess
 from bench.splatting_scene import Array, scene
+from rlx.splat import ops as splat_ops
 
 
 def processor_time(run: Run, seconds: float) -> float:
@@ -81,7 +82,7 @@ def list_entries(arrays: list[Array], size: int) -> int:
     given = [graph.input(f"x{i}", a.shape, "f32") for i, a in enumerate(arrays)]
     room = 1 << 20
     tiles = (size // TILE) ** 2
-    buffer = graph.gaussian_splat_prepare(
+    buffer = splat_ops.gaussian_splat_prepare(
         *given, width=size, height=size, max_list_entries=room, max_splat_steps=0
     )
     ends = graph.narrow(buffer, axis=0, start=15 * len(arrays[0]) + room, length=2 * tiles)

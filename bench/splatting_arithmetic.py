@@ -23,12 +23,13 @@ from rlx.codegen.loops.nodes import (
     Unary,
 )
 from rlx.codegen.loops.visit import all_expressions, walk, walk_expression
-from rlx.ir.ops.splat_layout import Screen
-from rlx.ir.reference import splat as stages
 from rlx.runtime.compile import choose_backend
 from rlx.runtime.lower import lower_for
 from rlx.runtime.peaks import measure_peaks
 from rlx.runtime.profile import profile
+from rlx.splat import ops as splat_ops
+from rlx.splat import reference as stages
+from rlx.splat.layout import Screen
 from rlx.target import detect_target
 
 TILE, LANES = 16, 8
@@ -65,7 +66,7 @@ def arithmetic(splats: int, size: int) -> str:
 def _graph(arrays: list[Array], size: int) -> rlx.Graph:
     graph = rlx.Graph("splat")
     given = [graph.input(f"x{i}", a.shape, "f32") for i, a in enumerate(arrays)]
-    image = graph.gaussian_splat_render(
+    image = splat_ops.gaussian_splat_render(
         *given, width=size, height=size, max_splat_steps=0, transmittance_threshold=0.0,
         max_list_entries=1 << 22,
     )  # fmt: skip

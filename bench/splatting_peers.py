@@ -15,6 +15,7 @@ import numpy as np
 
 import rlx
 from bench.splatting_scene import Array
+from rlx.splat import ops as splat_ops
 
 TILE, SCALE, CUTOFF = 16, 1.6, 1 / 255
 
@@ -35,7 +36,7 @@ def rlx_runs(arrays: list[Array], size: int, threads: int | None) -> Runs:
     for backward in (False, True):
         graph = rlx.Graph("splat")
         given = [graph.input(f"x{i}", a.shape, "f32") for i, a in enumerate(arrays)]
-        image = graph.gaussian_splat_render(*given, **options)
+        image = splat_ops.gaussian_splat_render(*given, **options)
         graph.set_outputs([image])
         feeds = {f"x{i}": array for i, array in enumerate(arrays)}
         if backward:

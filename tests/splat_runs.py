@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
+from rlx.splat import ops as splat_ops
 from tests.splat_scenes import NAMES, Array, Scene
 
 
@@ -20,7 +20,9 @@ def inputs(graph: Graph, scene: Scene) -> list[Value]:
 def drawn(scene: Scene, width: int = 64, height: int = 64, **settings: Any) -> Array:
     graph = Graph("render")
     given = inputs(graph, scene)
-    graph.set_outputs([graph.gaussian_splat_render(*given, width=width, height=height, **settings)])
+    graph.set_outputs(
+        [splat_ops.gaussian_splat_render(*given, width=width, height=height, **settings)]
+    )
     (image,) = evaluate(graph, scene.feeds)
     return image.reshape(height, width, 4)
 
@@ -30,7 +32,7 @@ def gradient(scene: Scene, upstream: Array, **settings: Any) -> dict[str, Array]
     given = inputs(graph, scene)
     seed = graph.input("upstream", (upstream.size,), "f32")
     settings["loss_grad_clip"] = settings.get("loss_grad_clip", np.inf)
-    packed = ops.gaussian_splat_render_backward(*given, seed, **settings)
+    packed = splat_ops.gaussian_splat_render_backward(*given, seed, **settings)
     graph.set_outputs([packed])
     flat = upstream.reshape(-1).astype(np.float32)
     (result,) = evaluate(graph, {**scene.feeds, "upstream": flat})
@@ -41,7 +43,7 @@ def gradient(scene: Scene, upstream: Array, **settings: Any) -> dict[str, Array]
 
 def prepared(scene: Scene, **settings: Any) -> Array:
     graph = Graph("prepare")
-    graph.set_outputs([graph.gaussian_splat_prepare(*inputs(graph, scene), **settings)])
+    graph.set_outputs([splat_ops.gaussian_splat_prepare(*inputs(graph, scene), **settings)])
     (buffer,) = evaluate(graph, scene.feeds)
     return buffer
 

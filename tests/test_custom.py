@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rlx
 from rlx.codegen.c.sources import SOURCES
-from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.registry import KERNELS, Scope
-from rlx.custom import define_op
+from rlx.codegen.kernels.registry import KERNELS
+from rlx.custom import apply, define_composite, define_op
+from rlx.custom.kernels import Prim, Reader, Scope, Writer, blocks, const, given, result, row_count
 from rlx.errors import GraphError
-from rlx.ir import ops
+from rlx.ir import digest, ops
+from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OPS, OpDef
 from rlx.ir.reference.registry import Array
@@ -223,3 +229,84 @@ def test_results_that_no_annotation_declares_are_refused() -> None:
     pair = define_op(custom_pair, reference=lambda x: (x, x), c_source="void custom_pair(void);")
     with pytest.raises(GraphError, match="returns 2 types, and its return annotation declares 1"):
         pair(Graph().input("x", (3,)))
+
+
+def own_kernel(scope: Scope, x: Reader, y: Writer, z: Writer) -> None:
+    """Write each element twice, through memory of its own."""
+    k, count = scope.k, row_count(x)
+    assert scope.scratch is not None
+    with (
+        blocks(k, const(count, Prim.I64), count) as (start, stop),
+        k.loop("i", stop, start=start) as i,
+    ):
+        k.store(scope.scratch, i, k.load(given(x), i))
+        k.store(result(y), i, k.load(scope.scratch, i))
+        k.store(result(z), i, k.load(scope.scratch, i) * 2.0)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_an_op_may_have_several_results_scratch_and_a_version() -> None:
+    def custom_twice(x: TensorType) -> tuple[TensorType, TensorType]:
+        """`x` and `2 * x`."""
+        return x, x
+
+    op = define_op(
+        custom_twice,
+        reference=lambda x: (x, 2 * x),
+        kernel=own_kernel,
+        scratch=lambda operands, _: 4 * operands[0].shape[0],
+        no_derivative="it is for a test",
+        version="1",
+    )
+    graph = graph_of("g", VECTOR, lambda x: op(x))
+    found = everywhere(graph, {"x": X})
+    np.testing.assert_array_equal(found, [X, 2 * X])
+    first = graph_digest(graph)
+    digest.VERSIONS[op.name] = "2"
+    assert first is not None
+    assert graph_digest(graph_of("g", VECTOR, lambda x: op(x))) not in (first, None)
+    loss = graph_of("loss", VECTOR, lambda x: ops.reduce_sum(op(x)[0], axes=(0,)))
+    with pytest.raises(NoDerivativeError, match="it is for a test"):
+        grad_with_loss(loss, ["x"])
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_an_op_by_its_formula_is_applied_to_arrays_and_traced() -> None:
+    def custom_scaled(x: Value, *, by: float) -> Value:
+        """`by * x`, whose derivative is said to be 10."""
+        return x * by
+
+    op = define_composite(custom_scaled, vjp=lambda at, *_, **__: at.cotangent * 10.0)
+    np.testing.assert_array_equal(apply(op, X, by=3.0), 3 * X)
+    total, slope = rlx.jit(rlx.value_and_grad(lambda x: apply(op, x, by=3.0).sum()))(X)
+    assert total == 3 * X.sum()
+    np.testing.assert_array_equal(slope, np.full(5, 10.0))
+
+
+EXTENSION = """
+from rlx.custom import define_composite
+
+def extension_doubled(x):
+    \"\"\"`2 * x`.\"\"\"
+    return x + x
+
+define_composite(extension_doubled)
+"""
+
+
+def test_ops_of_installed_packages_are_found_by_name(tmp_path: Path) -> None:
+    (tmp_path / "extension_ops.py").write_text(EXTENSION)
+    metadata = tmp_path / "extension-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: extension\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[rlx.ops]\nextension = extension_ops\n")
+    program = (
+        "import rlx; from rlx.ir.parser import parse_graph\n"
+        "g = rlx.Graph('g'); x = g.input('x', (2,)); g.set_outputs([g.neg(x)])\n"
+        "read = parse_graph(str(g).replace('neg', 'extension_doubled'))\n"
+        "assert read.outputs[0].op.name == 'extension_doubled'\n"
+        "assert g.extension_doubled(x).shape == (2,)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(rlx.__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +26,11 @@ LAYERS = (
     ("cores", "target"),
     ("passes",),
     ("codegen",),
-    ("custom", "runtime"),
+    ("runtime",),
     ("tracing",),
     ("numpy",),
     ("transforms",),
-    ("debug", "ffi", "random", "tree_util"),
+    ("custom", "debug", "ffi", "random", "tree_util"),
     ("blocks", "distributed", "nn", "optim", "quantization", "report", "splat"),
     ("onnx", "scipy"),
     ("lax",),
@@ -154,6 +155,31 @@ def test_no_module_imports_from_a_later_stage() -> None:
 
 def test_modules_import_each_other_without_circles() -> None:
     assert not circle_in(import_graph())
+
+
+PUBLIC = ("custom", "errors", "files", "limits", "numpy", "public_names", "splat", "tracing")
+"""Modules of rlx that the ops of Gaussian splatting, and its scenes and files, are made with."""
+
+
+def test_splatting_uses_what_any_package_of_ops_can() -> None:
+    used = {
+        (path.as_posix(), name)
+        for path, names in modules()
+        for name in names
+        if path.parts[0] == "splat" and name.startswith("rlx.")
+    }
+    assert {(path, name) for path, name in used if name.split(".")[1] not in PUBLIC} == set()
+    of_tracing = {path for path, name in used if name.startswith("rlx.tracing")}
+    assert of_tracing == {"splat/render.py", "splat/scene.py"}
+
+
+def test_nothing_in_the_core_names_splatting() -> None:
+    naming = {
+        path.relative_to(ROOT).as_posix()
+        for path in trees()
+        if re.search(r"rlx[./]splat|gaussian_splat|splatting", path.read_text())
+    }
+    assert {path for path in naming if not path.startswith("splat/")} == set()
 
 
 def test_a_circle_is_found_where_there_is_one() -> None:

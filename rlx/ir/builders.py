@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from rlx.ir.extensions import find_op
 from rlx.ir.op import OPS, OpDef
 
 Value = TypeVar("Value")
@@ -23,9 +24,10 @@ class _Methods(type):
     """Adds the methods to the class: `help(Graph.softmax)`, `dir(Graph)`."""
 
     def __getattr__(cls, name: str) -> Any:
-        if name not in OPS:
+        definition = None if name.startswith("_") else find_op(name)
+        if definition is None:
             raise AttributeError(f"Graph has no op or attribute {name!r}", name=name, obj=cls)
-        method = _method(OPS[name])
+        method = _method(definition)
         setattr(Builders, name, method)
         return method
 
@@ -40,8 +42,6 @@ class Builders(Generic[Value], metaclass=_Methods):
     """
 
     def __getattr__(self, name: str) -> Any:
-        if name not in OPS:
-            raise AttributeError(f"Graph has no op or attribute {name!r}", name=name, obj=self)
         return getattr(type(self), name).__get__(self)
 
     def __dir__(self) -> list[str]:

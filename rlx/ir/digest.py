@@ -1,6 +1,6 @@
 """Structural hash of a graph: the name under which its compiled form is kept.
 
-    graph_digest(graph)      # 64 hex digits, or None for a graph with ops of the user's own
+    graph_digest(graph)      # 64 hex digits, or None for a graph with a user's ops without version
 
 Equal for graphs that differ in source lines only. Values of inputs and params are no part of a
 graph; constants are, by their bytes. `serialize.fingerprint` is the slower digest of the text form.
@@ -21,6 +21,8 @@ from rlx.ir.op import Attrs, OpDef, Trait
 
 _AS_THEY_ARE = frozenset({bool, int, float, complex, str, bytes, type(None)})
 _SMALL = 256
+VERSIONS: dict[str, str] = {}
+"""Op that a user defined -> what changes whenever its rules or its kernel do."""
 _MARSHAL_VERSION = 2
 """The last one without back references, which would tell equal objects from the same object."""
 
@@ -28,8 +30,8 @@ _MARSHAL_VERSION = 2
 def graph_digest(graph: Graph) -> str | None:
     """Return the digest of `graph`; None if it is not known what one of its ops means.
 
-    The kernel of an op that a user defined is code, which no digest of a graph can cover, and
-    what a function from outside is called by is known to this process alone.
+    The kernel of an op that a user defined is code, for which its version has to do, and what a
+    function from outside is called by is known to this process alone.
     """
     try:
         return graph.once(_digest).hex()
@@ -59,11 +61,12 @@ class _Forms:
 
     def _node(self, node: Node) -> tuple[Any, ...]:
         operands = [(operand.node.index, operand.index) for operand in node.operands]
-        if not _is_ours(node.op) or node.op.has(Trait.FOREIGN):
+        version = "" if _is_ours(node.op) else VERSIONS.get(node.op.name)
+        if version is None or node.op.has(Trait.FOREIGN):
             raise _OpaqueError
         lowering = self._plain(node.lowering)
         attributes = self._attributes(node.attrs)
-        return node.op.name, operands, attributes, node.name, node.scope, lowering
+        return node.op.name + version, operands, attributes, node.name, node.scope, lowering
 
     def _attributes(self, attrs: Attrs) -> list[Any]:
         return [self._plain(getattr(attrs, name)) for name in attrs.__dataclass_fields__]

@@ -53,8 +53,6 @@ rlx.passes.autodiff.rules.quant quantize dequantize fake_quantize fake_quantize_
     fake_quantize_lsq qmatmul qconv
 rlx.passes.autodiff.rules.reduction reduce_max reduce_min reduce_prod log_softmax logsumexp
 rlx.passes.autodiff.rules.solve solve triangular_solve cholesky lu rectangular_lu det slogdet
-rlx.passes.autodiff.rules.splat gaussian_splat_render gaussian_splat_prepare
-    gaussian_splat_rasterize gaussian_splat_render_backward
 rlx.passes.autodiff.rules.while_loops while_loop
 """,
     "kernel": """
@@ -92,11 +90,6 @@ rlx.codegen.kernels.softmax softmax log_softmax
 rlx.codegen.kernels.sort.search argmax argmin
 rlx.codegen.kernels.sort.sort sort argsort
 rlx.codegen.kernels.sort.stages sort_keys radix_counts radix_move sorted_values
-rlx.codegen.kernels.splat.backward splat_composite_backward splat_sum_moments
-rlx.codegen.kernels.splat.gradient splat_project_backward
-rlx.codegen.kernels.splat.lists splat_tile_counts splat_visits splat_entry_counts splat_entries
-rlx.codegen.kernels.splat.pixels splat_composite
-rlx.codegen.kernels.splat.splat splat_project splat_coefficients
 """,
     "lowered kernel": """
 rlx.codegen.kernels.attention.attention attention/Tile
@@ -129,9 +122,6 @@ rlx.passes.autodiff.rules.decompositions schur
 rlx.passes.autodiff.rules.foreign ffi_call
 rlx.passes.autodiff.rules.indexing sort_keys radix_counts radix_move sorted_values
 rlx.passes.autodiff.rules.signal dft dft_of_prime dft_of_reals dft_to_reals
-rlx.passes.autodiff.rules.splat splat_project splat_tile_counts splat_visits splat_entry_counts
-    splat_entries splat_coefficients splat_composite splat_composite_backward splat_sum_moments
-    splat_project_backward
 """,
     "no kernel": """
 rlx.codegen.kernels.packed.pack_bytes bytes_as_words
@@ -147,10 +137,6 @@ rlx.passes.vmap.rules.collective all_reduce_start all_reduce_done
 rlx.passes.vmap.rules.indexing sort_keys radix_counts radix_move sorted_values
 rlx.passes.vmap.rules.packed ragged_matmul ragged_outer
 rlx.passes.vmap.rules.signal dft dft_of_prime dft_of_reals dft_to_reals
-rlx.passes.vmap.rules.splat gaussian_splat_render gaussian_splat_prepare gaussian_splat_rasterize
-    gaussian_splat_render_backward splat_project splat_tile_counts splat_visits splat_entry_counts
-    splat_entries splat_coefficients splat_composite splat_composite_backward splat_sum_moments
-    splat_project_backward
 """,
     "no zero derivative": """
 rlx.passes.autodiff.rules.collective axis_index
@@ -216,11 +202,6 @@ rlx.ir.ops.shape reshape transpose expand narrow concat reverse pad slice iota e
 rlx.ir.ops.signal fft rfft irfft fft_butterfly_stage log_mel
 rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backward inv det slogdet
 rlx.ir.ops.sort_stages sort_keys radix_counts radix_move sorted_values
-rlx.ir.ops.splat gaussian_splat_render gaussian_splat_prepare gaussian_splat_rasterize
-    gaussian_splat_render_backward
-rlx.ir.ops.splat_stages splat_project splat_tile_counts splat_visits splat_entry_counts
-    splat_entries splat_coefficients splat_composite splat_composite_backward splat_sum_moments
-    splat_project_backward
 rlx.ir.ops.state_space selective_scan gated_delta_net
 rlx.ir.ops.stored_products stored_matmul stored_conv
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
@@ -311,19 +292,6 @@ rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backwar
     identity widened swap_last diagonal_of times
 rlx.ir.ops.sort_stages INDEX_BITS MOST_BLOCKS key_bits even_digits block_count sort_keys
     radix_counts radix_move sorted_values radix_starts sort_by_digits argsort_by_digits
-rlx.ir.ops.splat gaussian_splat_render gaussian_splat_prepare gaussian_splat_rasterize
-    gaussian_splat_render_backward sections
-rlx.ir.ops.splat_builders gaussian_splat_render_meta gaussian_splat_render_decomposed
-    gaussian_splat_render_reference SplatGradients unpack_gaussian_splat_packed_grads
-rlx.ir.ops.splat_camera pixel_rays camera_frame
-rlx.ir.ops.splat_layout META_LENGTH LARGEST_COUNT PARAMS_LENGTH COEFFICIENTS POWERS MOMENT_NAMES
-    MOMENTS OUTLINE Screen RenderAttributes RenderBackwardAttributes gaussian_splat_tile_count
-    gaussian_splat_prep_packed_len gaussian_splat_packed_grad_len list_entries require_settings
-    require_blending SceneShape scene_shape require_meta count require_count
-rlx.ir.ops.splat_lists TileLists tile_lists
-rlx.ir.ops.splat_stages splat_project splat_tile_counts splat_visits splat_entry_counts
-    splat_entries splat_coefficients splat_composite splat_composite_backward splat_sum_moments
-    splat_project_backward
 rlx.ir.ops.state_space selective_scan gated_delta_net
 rlx.ir.ops.stored_products Elements stored_matmul StoredConvAttributes stored_conv
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
@@ -365,10 +333,6 @@ rlx.ir.reference.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_
 rlx.ir.reference.shape transpose expand narrow concat reverse pad slice extent iota
 rlx.ir.reference.signal fft dft dft_of_prime dft_of_reals dft_to_reals rfft irfft
 rlx.ir.reference.solve solve triangular_solve cholesky lu
-rlx.ir.reference.splat splat_project splat_tile_counts splat_visits splat_entry_counts
-    splat_entries splat_coefficients
-rlx.ir.reference.splat_pixels splat_composite splat_composite_backward splat_sum_moments
-    splat_project_backward
 """,
     "scratch": """
 rlx.codegen.kernels.conv.winograd conv_winograd/Winograd
@@ -384,13 +348,10 @@ rlx.codegen.kernels.linalg.schur schur
 rlx.codegen.kernels.linalg.solve solve solve_backward triangular_solve
 rlx.codegen.kernels.linalg.solve_lapack solve/Library
 rlx.codegen.kernels.sort.sort sort argsort topk
-rlx.codegen.kernels.splat.backward splat_composite_backward
-rlx.codegen.kernels.splat.lists splat_entries
 rlx.codegen.lower.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 """,
     "scratch elements": """
 rlx.codegen.kernels.sort.sort sort argsort topk
-rlx.codegen.kernels.splat.lists splat_entries
 """,
     "straight-through": """
 rlx.passes.autodiff.rules.quant quantize qmatmul qconv
@@ -411,8 +372,6 @@ rlx.passes.autodiff.rules.pool max_pool min_pool max_pool_take max_pool_backward
 rlx.passes.autodiff.rules.quant quantize dequantize fake_quantize fake_quantize_ema
     fake_quantize_lsq qmatmul qconv
 rlx.passes.autodiff.rules.solve solve triangular_solve det slogdet
-rlx.passes.autodiff.rules.splat gaussian_splat_render gaussian_splat_prepare
-    gaussian_splat_rasterize gaussian_splat_render_backward
 rlx.passes.autodiff.rules.while_loops while_loop
 """,
     "vmap": """

@@ -21,10 +21,11 @@ from collections.abc import Mapping
 
 from rlx.errors import RlxError, Source
 from rlx.ir.attribute_parser import AttributeParser
+from rlx.ir.extensions import find_op
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lexer import Token, TokenStream
 from rlx.ir.lowering import RECORDS, Lowering
-from rlx.ir.op import INFERENCE_FAULTS, OPS, Attrs, OpDef, Trait, make_attrs
+from rlx.ir.op import INFERENCE_FAULTS, Attrs, OpDef, Trait, make_attrs
 from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
@@ -121,7 +122,7 @@ class GraphParser:
             results.append(self._result())
         self.stream.expect("=")
         token = self.stream.expect_kind("word", "an op")
-        definition = OPS.get(token.text)
+        definition = find_op(token.text)
         if definition is None:
             self.stream.fail(f"unknown op {token.text}", token.offset)
         operands = self._operands()

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, InputError, RlxError, ShapeError
-from rlx.ir import ops
 from rlx.splat.scene import Scene, parts_of, require_shapes
-from rlx.tracing.apply import as_tracer, emit, function, inexact
+from rlx.tracing.apply import as_tracer, function, inexact
 
 DISPLAY_GAMMA = 2.2
 
@@ -77,9 +76,12 @@ def render(
 
     Light is linear: displays want `linear_to_display` of it.
     """
+    from rlx.custom import apply
+    from rlx.splat.ops import gaussian_splat_render  # its kernels are loaded for the first image
+
     operands = _operands(scene, view)
-    image = emit(
-        ops.gaussian_splat_render, *operands, width=width, height=height, tile_size=tile_size,
+    image = apply(
+        gaussian_splat_render, *operands, width=width, height=height, tile_size=tile_size,
         radius_scale=radius_scale, alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
         transmittance_threshold=transmittance_threshold, max_list_entries=max_list_entries,
     )  # fmt: skip

@@ -11,6 +11,7 @@ import rlx.ir.ops  # noqa: F401  (the ops register themselves)
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim
 from rlx.passes.autodiff import vjp_in_graph
+from rlx.splat import ops as splat_ops
 from tests.splat_scenes import random_scene
 
 BATCH, FEATURES, HIDDEN, CLASSES = 32, 64, 32, 10
@@ -53,9 +54,9 @@ def splat_step(name: str = "splats") -> Graph:
     arrays[0] = arrays[0] + 0.1 * g.reshape(g.input("x", (18,)), shape=(6, 3))
     size: dict[str, Any] = {"width": 11, "height": 9, "tile_size": 4}
     view = [*arrays, meta]
-    image = g.gaussian_splat_render(*view, **size)
+    image = splat_ops.gaussian_splat_render(*view, **size)
     view.append(image)
-    gradient = g.gaussian_splat_render_backward(*view, **size)
+    gradient = splat_ops.gaussian_splat_render_backward(*view, **size)
     scene = g.concat(*(g.reshape(a, shape=(a.type.elements,)) for a in arrays), axis=0)
     g.set_outputs([g.concat(image, scene - 0.01 * gradient, axis=0)])
     return g

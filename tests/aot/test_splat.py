@@ -12,6 +12,7 @@ import rlx
 from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.sort_stages import argsort_by_digits
 from rlx.runtime.aot import aot
+from rlx.splat import ops as splat_ops
 from tests.aot.building import STRICT, needs_compiler, require, run
 from tests.aot.programs import params_of
 from tests.splat_scenes import NAMES, camera
@@ -39,8 +40,8 @@ def fitting_and_sorting() -> Graph:
     x = graph.input("x", (NUMBERS,))
     size = {"width": 48, "height": 32, "tile_size": 8, "max_list_entries": 1 << 15}
     scene = scene_of(x)
-    image = graph.gaussian_splat_render(*scene, **size)
-    packed = graph.gaussian_splat_render_backward(*[*scene, image], **size)
+    image = splat_ops.gaussian_splat_render(*scene, **size)
+    packed = splat_ops.gaussian_splat_render_backward(*[*scene, image], **size)
     graph.set_outputs([packed, argsort_by_digits(x)])
     return graph
 
@@ -75,7 +76,7 @@ def test_clang_does_not_warn_of_vectors_wider_than_its_target_has(tmp_path: Path
     graph = Graph("image")
     shapes = [(8, 3), (8, 3), (8, 4), (8,), (8, 3), (8, 1, 3), (23,)]
     scene = [graph.input(name, shape) for name, shape in zip(NAMES, shapes, strict=True)]
-    graph.set_outputs([graph.gaussian_splat_render(*scene, width=16, height=16)])
+    graph.set_outputs([splat_ops.gaussian_splat_render(*scene, width=16, height=16)])
     artifact = aot(graph, tmp_path, target="portable", emit_only=True)
     assert "f64x4" in artifact.source.read_text()
     run(require("clang"), "-std=c11", *STRICT, "-O0", "-c", artifact.source, cwd=tmp_path)

@@ -13,9 +13,9 @@ from rlx.ir.declaration import op, takes
 from rlx.ir.op import OPS, Attrs
 from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.pool_geometry import PoolAttributes
-from rlx.ir.ops.splat_layout import RenderAttributes, RenderBackwardAttributes
 from rlx.ir.ops.stored_products import StoredConvAttributes
 from rlx.ir.types import TensorType
+from rlx.splat.layout import RenderAttributes, RenderBackwardAttributes
 
 SHARED: dict[str, type[Attrs]] = {
     **dict.fromkeys(("conv", "conv_channels_last"), ConvAttributes),

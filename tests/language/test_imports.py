@@ -52,7 +52,7 @@ def test_names_of_ops_are_there_without_declaring_them(look: str) -> None:
 def test_one_op_declares_those_of_its_module_and_of_what_that_needs() -> None:
     modules = imported_by("from rlx.ir import ops; ops.tanh")
     assert "rlx.ir.ops.elementwise" in modules
-    assert "rlx.ir.ops.splat" not in modules
+    assert "rlx.ir.ops.linalg" not in modules
 
 
 @pytest.mark.parametrize("first", ["index_maps", "parser", "ops.fused", "graph"])
@@ -68,9 +68,9 @@ def test_compiling_loads_the_kernels_and_rules_of_its_ops_alone(tmp_path: Path) 
         "rlx.jit(rlx.grad(f))(np.eye(3, dtype='f4'))"
     )
     assert {"rlx.codegen.kernels.products.plain", "rlx.passes.autodiff.rules.linalg"} <= modules
-    families = ("splat", "attention", "conv", "linalg.schur", "sort.sort", "packed.packed")
+    families = ("attention", "conv", "linalg.schur", "sort.sort", "packed.packed")
     kernels = {f"rlx.codegen.kernels.{family}" for family in families}
-    rules = {f"rlx.passes.autodiff.rules.{family}" for family in ("splat", "attention", "conv")}
+    rules = {f"rlx.passes.autodiff.rules.{family}" for family in ("attention", "conv")}
     assert modules & (kernels | rules) == set()
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rlx.ir import ops
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.op import OpDef
-from rlx.ir.reference import splat as stages
-from rlx.ir.reference import splat_pixels as pixels
+from rlx.splat import ops as splat_ops
+from rlx.splat import reference as stages
+from rlx.splat import reference_pixels as pixels
 from tests.record_data import Array, exactly
 from tests.records import Operand, OpRecord, over_all_dtypes
 from tests.splat_scenes import Scene, mixed_scene, one_splat, random_scene
@@ -35,10 +35,10 @@ def _whole(name: str, scene: Scene, **settings: Any) -> list[OpRecord]:
     upstream = np.random.default_rng(0).standard_normal(4 * 11 * 9).astype(np.float32)
     given = {**_BLENDING, **settings}
     return [
-        _record(ops.gaussian_splat_render, name, *scene.arrays, **given),
-        _record(ops.gaussian_splat_prepare, name, *scene.arrays, **given),
+        _record(splat_ops.gaussian_splat_render, name, *scene.arrays, **given),
+        _record(splat_ops.gaussian_splat_prepare, name, *scene.arrays, **given),
         _record(
-            ops.gaussian_splat_render_backward, name, *scene.arrays, upstream, **given,
+            splat_ops.gaussian_splat_render_backward, name, *scene.arrays, upstream, **given,
             loss_grad_clip=float("inf"),
         ),
     ]  # fmt: skip
@@ -70,17 +70,18 @@ def _stages(name: str, scene: Scene, room: int) -> list[OpRecord]:
         sums = pixels.splat_sum_moments(moments, visits, totals)
     drawn = (coefficients, entries, ranges, meta)
     return [
-        _record(ops.splat_project, name, *given[:6], uses_colors, meta, **view, **cutoff),
-        _record(ops.splat_tile_counts, name, outlines, **_TILES),
-        _record(ops.splat_visits, name, order, counts, max_list_entries=room),
-        _record(ops.splat_entry_counts, name, order, visits, outlines, **tiles, blocks=3),
-        _record(ops.splat_entries, name, order, visits, outlines, starts, totals, **tiles),
-        _record(ops.splat_coefficients, name, *frame, given[2], meta, **_SIZE, **cutoff),
-        _record(ops.splat_composite, name, *drawn, **_BLENDING),
-        _record(ops.splat_composite_backward, name, *walked, **_BLENDING, **clip),
-        _record(ops.splat_sum_moments, name, moments, visits, totals),
+        _record(splat_ops.splat_project, name, *given[:6], uses_colors, meta, **view, **cutoff),
+        _record(splat_ops.splat_tile_counts, name, outlines, **_TILES),
+        _record(splat_ops.splat_visits, name, order, counts, max_list_entries=room),
+        _record(splat_ops.splat_entry_counts, name, order, visits, outlines, **tiles, blocks=3),
+        _record(splat_ops.splat_entries, name, order, visits, outlines, starts, totals, **tiles),
+        _record(splat_ops.splat_coefficients, name, *frame, given[2], meta, **_SIZE, **cutoff),
+        _record(splat_ops.splat_composite, name, *drawn, **_BLENDING),
+        _record(splat_ops.splat_composite_backward, name, *walked, **_BLENDING, **clip),
+        _record(splat_ops.splat_sum_moments, name, moments, visits, totals),
         _record(
-            ops.splat_project_backward, name, sums, coefficients, *given[:6], uses_colors, meta,
+            splat_ops.splat_project_backward, name, sums, coefficients, *given[:6], uses_colors,
+            meta,
             **view,
         ),
     ]  # fmt: skip
@@ -88,13 +89,18 @@ def _stages(name: str, scene: Scene, room: int) -> list[OpRecord]:
 
 def _rasterized(name: str, scene: Scene) -> OpRecord:
     """Return the second half of a rendering, on what the first half gives."""
-    whole = _record(ops.gaussian_splat_prepare, name, *scene.arrays, **_BLENDING)
+    whole = _record(splat_ops.gaussian_splat_prepare, name, *scene.arrays, **_BLENDING)
     from rlx.ir.reference import evaluate
 
     (prep,) = evaluate(whole.graph(DType.F32), whole.inputs(DType.F32))
     room = min(9 * len(scene.positions), 576)
     return _record(
-        ops.gaussian_splat_rasterize, name, prep, scene.meta, **_BLENDING, max_list_entries=room
+        splat_ops.gaussian_splat_rasterize,
+        name,
+        prep,
+        scene.meta,
+        **_BLENDING,
+        max_list_entries=room,
     )
 
 
@@ -107,6 +113,6 @@ RECORDS: list[OpRecord] = [
     *(
         r
         for r in _stages("little-room", random_scene(2, 6, size=0.5), 7)
-        if r.op in (ops.splat_visits, ops.splat_entry_counts, ops.splat_entries)
+        if r.op in (splat_ops.splat_visits, splat_ops.splat_entry_counts, splat_ops.splat_entries)
     ),
 ]

@@ -10,6 +10,7 @@ import pytest
 import rlx
 from rlx.errors import GraphError, ShapeError
 from rlx.ir.graph import Graph
+from rlx.splat import ops as splat_ops
 from tests.splat_oracle import render
 from tests.splat_runs import drawn, gradient, inputs, prepared
 from tests.splat_scenes import NAMES, Array, Scene, camera, random_scene
@@ -23,7 +24,7 @@ def scene() -> Scene:
 
 def native(given: Scene, **settings: Any) -> Array:
     graph = Graph("render")
-    graph.set_outputs([graph.gaussian_splat_render(*inputs(graph, given), **settings)])
+    graph.set_outputs([splat_ops.gaussian_splat_render(*inputs(graph, given), **settings)])
     (image,) = rlx.compile(graph).run(given.feeds)
     return image.reshape(settings["height"], settings["width"], 4)
 
@@ -121,7 +122,7 @@ def test_counts_that_f32_does_not_hold_are_refused_at_build() -> None:
     pairs = zip(NAMES, shapes, strict=True)
     given = [graph.input(name, shape, "f32") for name, shape in pairs]
     with pytest.raises(ShapeError, match=r"(?s)at most 16777216 splats.*draw the scene in parts"):
-        graph.gaussian_splat_render(*given)
+        splat_ops.gaussian_splat_render(*given)
     few = inputs(Graph("room"), scene())
     with pytest.raises(GraphError, match="max_list_entries is 16777217; it must be in 1"):
-        few[0].graph.gaussian_splat_render(*few, max_list_entries=count)
+        splat_ops.gaussian_splat_render(*few, max_list_entries=count)

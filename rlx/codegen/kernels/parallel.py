@@ -63,6 +63,18 @@ def blocks(k: KernelBuilder, extent: E, work: Extent, size: int = BLOCK) -> Iter
         yield start, k.let("stop", minimum(start + size, extent))
 
 
+@contextmanager
+def each_block(k: KernelBuilder, length: int, blocks: int) -> Iterator[tuple[E, E, E]]:
+    """Open the loop over blocks of a range; yields the block, where it starts and stops."""
+    kind = LoopKind.PARALLEL if blocks > 1 else LoopKind.SERIAL
+    with k.loop("block", blocks, kind=kind) as block:
+        yield (
+            block,
+            k.let("first", block * length / blocks),
+            k.let("last", (block + 1) * length / blocks),
+        )
+
+
 def is_large(work: Extent) -> bool:
     """True if `work` elements are worth several threads."""
     return upper(work) >= PARALLEL_WORK

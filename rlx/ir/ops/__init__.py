@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     from rlx.ir.ops.signal import *
     from rlx.ir.ops.solve import *
     from rlx.ir.ops.sort_stages import *
-    from rlx.ir.ops.splat import *
-    from rlx.ir.ops.splat_builders import *
-    from rlx.ir.ops.splat_stages import *
     from rlx.ir.ops.state_space import *
     from rlx.ir.ops.stored_products import *
     from rlx.ir.ops.trajectories import *

@@ -2,7 +2,8 @@
 
     %y = fused %x {body = ...}        ->        the nodes of the body
 
-Stages of a rendering become one op, which has a derivative (`fuse_decomposed_gaussian_splat`).
+So do patterns of ops that have a derivative as one op only, by passes that packages of ops register
+(`before_autodiff`).
 
 Everything else is differentiated as it is, through rules or formulas (`sweep`). The map
 from old to new values is kept, so that `wrt` still means what it meant.
@@ -10,13 +11,21 @@ from old to new values is kept, so that `wrt` still means what it meant.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.singular import remove_singularities
-from rlx.passes.rewrite import Rewritten, ValueMap, copy_node, is_leaf
-from rlx.passes.rewrites.fuse_decomposed_gaussian_splat import fuse_decomposed_gaussian_splat
+from rlx.passes.rewrite import GraphPass, Rewritten, ValueMap, copy_node, is_leaf
 from rlx.passes.rewrites.unfuse import unfuse
+
+_PASSES: list[GraphPass] = []
+
+
+def before_autodiff(graph_pass: GraphPass) -> GraphPass:
+    """Register a pass that graphs go through before they are differentiated."""
+    _PASSES.append(graph_pass)
+    return graph_pass
 
 
 def prepare(graph: Graph, name: str, wrt: Iterable[Value] = ()) -> Rewritten:
@@ -24,7 +33,7 @@ def prepare(graph: Graph, name: str, wrt: Iterable[Value] = ()) -> Rewritten:
 
     Roots are not taken out of the path to a value in `wrt` that is no leaf.
     """
-    unfused = unfuse.rewrite(graph).then(fuse_decomposed_gaussian_splat)
+    unfused = functools.reduce(Rewritten.then, _PASSES, unfuse.rewrite(graph))
     if all(is_leaf(value.node) for value in wrt):
         unfused = unfused.then(remove_singularities)
     copy, moved = Graph(name), dict[Value, Value]()
@@ -37,8 +46,8 @@ def prepare(graph: Graph, name: str, wrt: Iterable[Value] = ()) -> Rewritten:
 
 
 def prepare_for_autodiff(graph: Graph) -> Graph:
-    """Return `graph` as the transformations see it: without fused ops, renderings whole."""
-    return fuse_decomposed_gaussian_splat(unfuse(graph))
+    """Return `graph` as the transformations see it: without fused ops."""
+    return functools.reduce(Rewritten.then, _PASSES, unfuse.rewrite(graph)).graph
 
 
 def set_outputs_like(graph: Graph, copy: Graph, value_map: ValueMap, *more: Value) -> None:

@@ -1,7 +1,6 @@
 """Kernel dispatch: whether an op takes its own kernel, or its body of other ops.
 
-    %1: f32[16384] = gaussian_splat_render %0...   ->  %1: f32[28945] = gaussian_splat_prepare %0...
-                                                       %2: f32[16384] = gaussian_splat_rasterize %1
+    %1: f32[1, 2, 4, 4] = resize_nearest_2x %0   ->  %1 = reshape %0, %2 = expand %1, ...
 
 A backend that lacks a kernel takes the body, if it has kernels for what that is made of. Forcing
 bodies, by `KernelDispatch` or `RLX_KERNEL_DISPATCH=common`, checks either against the other.
@@ -41,13 +40,11 @@ def _formula(definition: OpDef) -> Body:
     return definition.decompose
 
 
-LOGICAL: dict[OpDef, Body | None] = {
+LOGICAL: dict[OpDef, Body] = {
     ops.group_norm: _formula(ops.group_norm),
     ops.resize_nearest_2x: _formula(ops.resize_nearest_2x),
-    ops.gaussian_splat_render: ops.gaussian_splat_render_decomposed,
-    ops.gaussian_splat_render_backward: None,  # no second body: a backend has it or does without
 }
-"""Op -> its body of other ops."""
+"""Op -> its body of other ops; packages of ops add theirs (`custom.define_composite`)."""
 
 _SPELLINGS = {
     **dict.fromkeys(("common", "force_common", "ForceCommon"), Policy.FORCE_COMMON),
@@ -92,11 +89,7 @@ class KernelDispatch:
 
 def use_common_bodies(dispatch: KernelDispatch, supported: Collection[str] = ()) -> GraphPass:
     """Return the pass that replaces ops by their second bodies as `dispatch` says."""
-    taken = [
-        definition
-        for definition, body in LOGICAL.items()
-        if body is not None and dispatch.takes_body(definition, supported)
-    ]
+    taken = [definition for definition in LOGICAL if dispatch.takes_body(definition, supported)]
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, [rewrite(*taken)(_body)] if taken else [])
@@ -105,8 +98,5 @@ def use_common_bodies(dispatch: KernelDispatch, supported: Collection[str] = ())
 
 
 def _body(node: Node) -> Replacement:
-    build = LOGICAL[node.op]
-    if build is None:
-        return None
-    replaced: Replacement = build(*node.operands, **node.attrs.as_dict())
+    replaced: Replacement = LOGICAL[node.op](*node.operands, **node.attrs.as_dict())
     return replaced

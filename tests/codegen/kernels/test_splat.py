@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import rlx
 from rlx.ir.graph import Graph
-from rlx.ir.ops.splat_layout import Screen
-from rlx.ir.ops.splat_lists import tile_lists
 from rlx.ir.reference import evaluate
-from rlx.ir.reference import splat as stages
 from rlx.runtime.toolchain import has_toolchain
+from rlx.splat import ops as splat_ops
+from rlx.splat import reference as stages
+from rlx.splat.layout import Screen
+from rlx.splat.tile_lists import tile_lists
 from tests.splat_oracle import render
 from tests.splat_scenes import NAMES, Array, Scene, camera, mixed_scene, random_scene
 
@@ -38,7 +39,7 @@ def program(backend: str, splats: int, coefficients: int, threads: int, **option
     shapes += [(splats, coefficients, 3), (23,)]
     scene = [graph.input(name, shape, "f32") for name, shape in zip(NAMES, shapes, strict=True)]
     seed = graph.input("upstream", (4 * options["width"] * options["height"],), "f32")
-    image = graph.gaussian_splat_render(*scene, **options)
+    image = splat_ops.gaussian_splat_render(*scene, **options)
     scalar = graph.reduce_sum(image * seed, axes=(0,))
     graph.set_outputs([scalar, image])
     gradients = rlx.passes.grad_with_loss(graph, wrt=scene[:6])

@@ -8,6 +8,7 @@ import pytest
 
 from rlx.errors import DTypeError, GraphError, RlxError, ShapeError
 from rlx.ir.graph import Graph, Value
+from rlx.splat import ops as splat_ops
 
 
 def build(**changed: Any) -> Value:
@@ -18,7 +19,7 @@ def build(**changed: Any) -> Value:
     dtype = changed.pop("dtype", "f32")
     lengths = {name: changed.pop(name, length) for name, length in shapes.items()}
     given = [graph.input(name, (length,), dtype) for name, length in lengths.items()]
-    return graph.gaussian_splat_render(*given, **changed)
+    return splat_ops.gaussian_splat_render(*given, **changed)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,6 @@ def test_rasterize_finds_out_how_many_splats_there_are() -> None:
     graph = Graph("rasterize")
     meta = graph.input("meta", (23,), "f32")
     settings: dict[str, Any] = {"width": 32, "height": 24, "max_list_entries": 64}
-    graph.gaussian_splat_rasterize(graph.input("two", (2417,), "f32"), meta, **settings)
+    splat_ops.gaussian_splat_rasterize(graph.input("two", (2417,), "f32"), meta, **settings)
     with pytest.raises(ShapeError, match="the others must be 15 for each splat"):
-        graph.gaussian_splat_rasterize(graph.input("odd", (2418,), "f32"), meta, **settings)
+        splat_ops.gaussian_splat_rasterize(graph.input("odd", (2418,), "f32"), meta, **settings)

@@ -9,17 +9,17 @@ import pytest
 
 import rlx
 from rlx.errors import DTypeError, GraphError, NoRuleError, ShapeError, UnsupportedError
-from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.ir.ops.splat_layout import (
+from rlx.ir.reference import evaluate
+from rlx.passes.autodiff.prepare import prepare_for_autodiff
+from rlx.passes.lowering.kernel_dispatch import KernelDispatch, Policy, use_common_bodies
+from rlx.splat import ops as splat_ops
+from rlx.splat import reference as stages
+from rlx.splat.layout import (
     gaussian_splat_packed_grad_len,
     gaussian_splat_prep_packed_len,
     gaussian_splat_tile_count,
 )
-from rlx.ir.reference import evaluate
-from rlx.ir.reference import splat as stages
-from rlx.passes.autodiff.prepare import prepare_for_autodiff
-from rlx.passes.lowering.kernel_dispatch import KernelDispatch, Policy, use_common_bodies
 from tests.splat_oracle import render
 from tests.splat_runs import drawn, gradient, inputs, near, prepared, sections
 from tests.splat_scenes import (
@@ -248,7 +248,7 @@ def test_preparing_loses_nothing() -> None:
 
 def decomposed(scene: Scene, **settings: Any) -> Graph:
     graph = Graph("decomposed")
-    image = ops.gaussian_splat_render_decomposed(*inputs(graph, scene), **settings)
+    image = splat_ops.gaussian_splat_render_decomposed(*inputs(graph, scene), **settings)
     graph.set_outputs([image])
     return graph
 
@@ -267,7 +267,7 @@ FEW: dict[str, Any] = {
 def test_two_stages_give_the_same_bits_as_one(backend: str) -> None:
     scene = random_scene(3, 9)
     one = Graph("one")
-    one.set_outputs([one.gaussian_splat_render(*inputs(one, scene), **FEW)])
+    one.set_outputs([splat_ops.gaussian_splat_render(*inputs(one, scene), **FEW)])
     images = [
         rlx.compile(graph, backend=backend).run(scene.feeds)[0]
         for graph in (one, decomposed(scene, **FEW))
@@ -310,7 +310,7 @@ def test_dispatch_is_as_specified(
 ) -> None:
     scene = random_scene(3, 9)
     graph = Graph("dispatch")
-    graph.set_outputs([graph.gaussian_splat_render(*inputs(graph, scene), **FEW)])
+    graph.set_outputs([splat_ops.gaussian_splat_render(*inputs(graph, scene), **FEW)])
     found = use_common_bodies(dispatch, supported)(graph)
     stages_of = ["gaussian_splat_prepare", "gaussian_splat_rasterize"]
     assert kinds(found) == (stages_of if takes else ["gaussian_splat_render"])
@@ -321,7 +321,7 @@ def test_dispatch_is_as_specified(
 def test_dispatch_after_autodiff_leaves_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = tilted_splat()
     graph = Graph("forced")
-    image = graph.gaussian_splat_render(*inputs(graph, scene), **FEW)
+    image = splat_ops.gaussian_splat_render(*inputs(graph, scene), **FEW)
     graph.set_outputs([graph.reduce_sum(image, axes=(0,))])
     gradients = rlx.passes.grad_with_loss(graph, wrt=[graph.inputs[4]])
     found = use_common_bodies(KernelDispatch(Policy.FORCE_COMMON))(gradients)
@@ -350,7 +350,7 @@ def test_dispatch_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_camera_is_a_constant_of_23_numbers() -> None:
     graph = Graph("meta")
-    meta = ops.gaussian_splat_render_meta(
+    meta = splat_ops.gaussian_splat_render_meta(
         graph, (0, 0, 4), (0, 0, 0), (0, 1, 0), 60.0, 0.1, 20.0, (0.1, 0.15, 0.2),
         max_list_entries=576,
     )  # fmt: skip
@@ -359,14 +359,14 @@ def test_a_camera_is_a_constant_of_23_numbers() -> None:
     settings = [64, 64, 16, 1.6, 1 / 255, 32, 0.01, 576]
     near(found, [0, 0, 4, 0, 0, 0, 0, 1, 0, 60, 0.1, 20, 0.1, 0.15, 0.2, *settings], 1e-7)
     with pytest.raises(ShapeError, match=r"up has shape \[2\]; it must be \[3\]"):
-        ops.gaussian_splat_render_meta(graph, (0, 0, 4), (0, 0, 0), (0, 1), 60.0)
+        splat_ops.gaussian_splat_render_meta(graph, (0, 0, 4), (0, 0, 0), (0, 1), 60.0)
 
 
 def reference_render(scene: Scene, meta: Any, *, width: int, height: int) -> Graph:
     graph = Graph("reference")
     given = [graph.input(name, getattr(scene, name).shape, "f32") for name in NAMES[:6]]
     given.append(graph.constant(meta, "f32"))
-    image = ops.gaussian_splat_render_reference(*given, width=width, height=height)
+    image = splat_ops.gaussian_splat_render_reference(*given, width=width, height=height)
     graph.set_outputs([image])
     return graph
 
@@ -396,7 +396,7 @@ def test_the_reference_door_wants_settings_that_are_known() -> None:
     graph = Graph("unknown")
     given = inputs(graph, random_scene(3, 2))
     with pytest.raises(GraphError, match=r"(?s)meta is the result of input.*render_meta"):
-        ops.gaussian_splat_render_reference(*given, width=8, height=8)
+        splat_ops.gaussian_splat_render_reference(*given, width=8, height=8)
     with pytest.raises(GraphError, match="tile_size is 0"):
         reference_render(random_scene(3, 2), camera(), width=8, height=8)  # carries no settings
 
@@ -404,13 +404,13 @@ def test_the_reference_door_wants_settings_that_are_known() -> None:
 def test_packed_gradients_are_split_by_name() -> None:
     graph = Graph("unpack")
     packed = graph.input("packed", (26,), "f32")
-    parts = ops.unpack_gaussian_splat_packed_grads(packed, 1, 4)
+    parts = splat_ops.unpack_gaussian_splat_packed_grads(packed, 1, 4)
     assert [part.shape for part in parts] == [(3,), (3,), (4,), (1,), (3,), (12,)]
     graph.set_outputs(list(parts))
     found = evaluate(graph, {"packed": np.arange(26, dtype=np.float32)})
     assert np.concatenate(found).tolist() == list(range(26))
     with pytest.raises(ShapeError, match="packed has 26 elements; it must have 34"):
-        ops.unpack_gaussian_splat_packed_grads(packed, 2, 0)
+        splat_ops.unpack_gaussian_splat_packed_grads(packed, 2, 0)
 
 
 # Scenes of any size
@@ -497,7 +497,7 @@ def test_there_is_room_for_lists_by_default() -> None:
         shapes = [(splats, 3), (splats, 3), (splats, 4), (splats,), (splats, 3), (0,), (23,)]
         pairs = zip(NAMES, shapes, strict=True)
         given = [graph.input(name, shape, "f32") for name, shape in pairs]
-        buffer = graph.gaussian_splat_prepare(*given, width=side, height=side)
+        buffer = splat_ops.gaussian_splat_prepare(*given, width=side, height=side)
         length = gaussian_splat_prep_packed_len(splats, room, side, side, 16)
         assert buffer.shape == (length,)
 
@@ -509,7 +509,7 @@ def test_counts_that_f32_does_not_hold_are_refused() -> None:
     many = graph.input("positions", (3 * ((1 << 24) + 1),), "f32")
     others = [graph.input(name, (3,), "f32") for name in NAMES[1:6]]
     with pytest.raises(ShapeError, match="at most 16777216 splats"):
-        graph.gaussian_splat_render(*[many, *others, graph.input("meta", (23,), "f32")])
+        splat_ops.gaussian_splat_render(*[many, *others, graph.input("meta", (23,), "f32")])
 
 
 def test_rasterize_needs_no_producer() -> None:
@@ -518,11 +518,11 @@ def test_rasterize_needs_no_producer() -> None:
     graph = Graph("rasterize")
     prep, meta = graph.input("prep", buffer.shape, "f32"), graph.input("meta", (23,), "f32")
     settings = {name: value for name, value in FEW.items() if name != "radius_scale"}
-    graph.set_outputs([graph.gaussian_splat_rasterize(prep, meta, **settings)])
+    graph.set_outputs([splat_ops.gaussian_splat_rasterize(prep, meta, **settings)])
     (found,) = evaluate(graph, {"prep": buffer, "meta": scene.arrays[6]})
     assert found.tobytes() == drawn(scene, **FEW).tobytes()
     with pytest.raises(ShapeError, match="the others must be 15 for each splat"):
-        graph.gaussian_splat_rasterize(graph.input("odd", (buffer.size + 1,)), meta, **settings)
+        splat_ops.gaussian_splat_rasterize(graph.input("odd", (buffer.size + 1,)), meta, **settings)
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
@@ -534,7 +534,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     graph = Graph("wide")
     wide = [graph.input(n, a.shape, "f64") for n, a in zip(NAMES, scene.arrays, strict=True)]
     with pytest.raises(DTypeError, match="positions has dtype f64"):
-        graph.gaussian_splat_render(*wide)
+        splat_ops.gaussian_splat_render(*wide)
     assert scene.sh_coeffs.size == 0
     assert drawn(scene, **PIXEL)[0, 0, 3] > 0.5
 
@@ -610,7 +610,7 @@ def test_without_constant_terms_colours_have_the_gradient() -> None:
 def gradient_graph(scene: Scene, factor: float = 1.0, **settings: Any) -> Graph:
     graph = Graph("loss")
     given = inputs(graph, scene)
-    image = graph.gaussian_splat_render(*given, **settings)
+    image = splat_ops.gaussian_splat_render(*given, **settings)
     graph.set_outputs([graph.reduce_sum(image, axes=(0,)) * factor])
     return rlx.passes.grad(graph, wrt=given[:6])
 
@@ -658,11 +658,11 @@ def two_pictures(**changed: Any) -> tuple[Graph, list[Value]]:
     graph = Graph("twice")
     given = inputs(graph, tilted_splat())
     settings = {name: value for name, value in FEW.items() if name != "radius_scale"}
-    prep = graph.gaussian_splat_prepare(*given, **FEW)
-    first = graph.gaussian_splat_rasterize(prep, given[6], **settings)
+    prep = splat_ops.gaussian_splat_prepare(*given, **FEW)
+    first = splat_ops.gaussian_splat_rasterize(prep, given[6], **settings)
     meta = graph.input("other", (23,), "f32") if "meta" in changed else given[6]
     changed.pop("meta", None)
-    second = graph.gaussian_splat_rasterize(prep, meta, **{**settings, **changed})
+    second = splat_ops.gaussian_splat_rasterize(prep, meta, **{**settings, **changed})
     graph.set_outputs([graph.reduce_sum(first * second, axes=(0,))])
     return graph, given
 
@@ -696,9 +696,9 @@ def test_a_body_is_the_same_picture_wherever_it_stands() -> None:
     graph = Graph("two")
     scene = tilted_splat()
     given = inputs(graph, scene)
-    first = graph.gaussian_splat_render(*given, **FEW)
+    first = splat_ops.gaussian_splat_render(*given, **FEW)
     moved = given[0] + graph.reduce_sum(first, axes=(0,)) * 0.001
-    second = graph.gaussian_splat_render(moved, *given[1:], **FEW)
+    second = splat_ops.gaussian_splat_render(moved, *given[1:], **FEW)
     graph.set_outputs([first, second])
     found = use_common_bodies(KernelDispatch(Policy.FORCE_COMMON))(graph)
     assert kinds(found) == ["gaussian_splat_prepare", "gaussian_splat_rasterize"] * 2

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlx.ir.reference import splat, splat_pixels
+from rlx.splat import reference as splat
+from rlx.splat import reference_pixels as splat_pixels
 from tests.splat_oracle import render
 from tests.splat_scenes import NAMES, Array, Scene, random_scene
 

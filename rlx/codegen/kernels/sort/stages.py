@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result, row_count
 from rlx.codegen.kernels.parallel import blocks as blocks_of
+from rlx.codegen.kernels.parallel import each_block
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.sort.keys import (
     bit,
@@ -18,23 +16,10 @@ from rlx.codegen.kernels.sort.keys import (
     order_key,
 )
 from rlx.codegen.kernels.sort.sort import restore
-from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, lshr
 from rlx.codegen.loops.nodes import LoopKind, Prim
 from rlx.ir.ops.sort_stages import INDEX_BITS, key_bits
 from rlx.ir.shape import upper
-
-
-@contextmanager
-def each_block(k: KernelBuilder, length: int, blocks: int) -> Iterator[tuple[E, E, E]]:
-    """Open the loop over blocks of a range; yields the block, where it starts and stops."""
-    kind = LoopKind.PARALLEL if blocks > 1 else LoopKind.SERIAL
-    with k.loop("block", blocks, kind=kind) as block:
-        yield (
-            block,
-            k.let("first", block * length / blocks),
-            k.let("last", (block + 1) * length / blocks),
-        )
 
 
 @kernel("sort_keys")

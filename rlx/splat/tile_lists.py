@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rlx.ir.dtype import DType
-from rlx.ir.graph import Value
-from rlx.ir.ops.elementwise import cast
-from rlx.ir.ops.shape import concat, narrow, reshape
-from rlx.ir.ops.sort_stages import MOST_BLOCKS, radix_starts
-from rlx.ir.ops.splat_layout import Screen
-from rlx.ir.ops.splat_stages import splat_entries, splat_entry_counts, splat_visits
+from rlx.custom import DType, Value, ops
+from rlx.splat.layout import Screen
+from rlx.splat.stages import splat_entries, splat_entry_counts, splat_visits
 
+_MOST_BLOCKS = 32
 _LEAST_BLOCK = 512
 """Splats of a block: what they touch takes longer than to count once more for each tile."""
 _MOST_COUNTERS = 1 << 20
@@ -47,7 +44,7 @@ def tile_lists(
     visits, totals = splat_visits(order, counts, max_list_entries=max_list_entries)
     blocks = _block_count(outlines, screen)
     by_block = splat_entry_counts(order, visits, outlines, **given, blocks=blocks)
-    starts = radix_starts(by_block)
+    starts = _starts(by_block)
     entries, places = splat_entries(order, visits, outlines, starts, totals, **given)
     return TileLists(entries, places, _ranges(starts, totals, screen.tiles), visits, totals)
 
@@ -56,13 +53,21 @@ def _block_count(outlines: Value, screen: Screen) -> int:
     """Return in how many blocks splats are taken; it depends on shapes alone."""
     splats = outlines.shape[0]
     assert isinstance(splats, int)  # scenes have static extents
-    return max(1, min(MOST_BLOCKS, splats // _LEAST_BLOCK, _MOST_COUNTERS // screen.tiles))
+    return max(1, min(_MOST_BLOCKS, splats // _LEAST_BLOCK, _MOST_COUNTERS // screen.tiles))
+
+
+def _starts(counts: Value) -> Value:
+    """Return where the entries of each block and tile begin: tiles, then blocks in each."""
+    by_tile = ops.transpose(counts, perm=(1, 0))
+    flat = ops.reshape(by_tile, shape=(counts.type.elements,))
+    before = ops.cumsum(flat, axis=0, exclusive=True)
+    return ops.transpose(ops.reshape(before, shape=by_tile.shape), perm=(1, 0))
 
 
 def _ranges(starts: Value, totals: Value, tiles: int) -> Value:
     """Return begin and end of each list: where its first block starts, and the next list's."""
-    begins = reshape(narrow(starts, axis=0, start=0, length=1), shape=(tiles,))
-    stored = cast(narrow(totals, axis=0, start=0, length=1), to=DType.I32)
-    ends = concat(narrow(begins, axis=0, start=1, length=tiles - 1), stored, axis=0)
-    columns = [reshape(side, shape=(tiles, 1)) for side in (begins, ends)]
-    return concat(*columns, axis=1)
+    begins = ops.reshape(ops.narrow(starts, axis=0, start=0, length=1), shape=(tiles,))
+    stored = ops.cast(ops.narrow(totals, axis=0, start=0, length=1), to=DType.I32)
+    ends = ops.concat(ops.narrow(begins, axis=0, start=1, length=tiles - 1), stored, axis=0)
+    columns = [ops.reshape(side, shape=(tiles, 1)) for side in (begins, ends)]
+    return ops.concat(*columns, axis=1)

@@ -12,13 +12,34 @@ place; they are added up by splat afterwards.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.memory import given, result, row_count
-from rlx.codegen.kernels.parallel import blocks
-from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.splat.frame import Camera
-from rlx.codegen.kernels.splat.pixels import (
+from rlx.custom import TensorType
+from rlx.custom.kernels import (
+    BinaryOp,
+    Buffer,
+    E,
+    KernelBuilder,
+    LoopKind,
+    Mutable,
+    Prim,
+    Reader,
+    Scope,
+    Writer,
+    blocks,
+    const,
+    fma,
+    given,
+    maximum,
+    minimum,
+    result,
+    row_count,
+    select,
+    upper,
+)
+from rlx.errors import InternalError
+from rlx.splat.kernels.frame import Camera
+from rlx.splat.kernels.pixels import (
     CHANNELS,
     LANES,
     Place,
@@ -28,14 +49,7 @@ from rlx.codegen.kernels.splat.pixels import (
     Tile,
     fifth_root,
 )
-from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
-from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
-from rlx.dataclass import dataclass
-from rlx.errors import InternalError
-from rlx.ir.ops.splat_layout import MOMENT_NAMES, MOMENTS, Screen
-from rlx.ir.shape import upper
-from rlx.ir.types import TensorType
+from rlx.splat.layout import MOMENT_NAMES, MOMENTS, Screen
 
 _BLOCKS = 16
 """Groups of tiles that threads share: each has scratch for one tile."""
@@ -79,7 +93,6 @@ class _ScratchMap:
         return self.checkpoints + self.chunks * self.checkpoint
 
 
-@scratch("splat_composite_backward")
 def backward_scratch(
     operands: list[TensorType], results: list[TensorType], *, width: int, height: int,
     tile_size: int, max_splat_steps: int, **_: object,
@@ -91,7 +104,6 @@ def backward_scratch(
     return 4 * scratch_map.blocks * scratch_map.size
 
 
-@kernel("splat_composite_backward")
 def splat_composite_backward(
     scope: Scope,
     coefficients: Reader,
@@ -357,7 +369,6 @@ def _zero(k: KernelBuilder, name: str) -> Mutable:
     return k.mutable(name, const(0.0, Prim.F32, LANES))
 
 
-@kernel("splat_sum_moments")
 def splat_sum_moments(
     scope: Scope, moments: Reader, visits: Reader, totals: Reader, sums: Writer
 ) -> None:

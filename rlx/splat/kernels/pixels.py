@@ -9,17 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.memory import given, result
-from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.splat.frame import Camera
-from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, call, const, fma, maximum, minimum, select
-from rlx.codegen.loops.math import build_function
-from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
-from rlx.dataclass import dataclass
-from rlx.ir.ops.splat_layout import COEFFICIENTS, Screen
+from rlx.custom.kernels import (
+    BinaryOp,
+    Buffer,
+    E,
+    KernelBuilder,
+    LoopKind,
+    Prim,
+    Reader,
+    Scope,
+    Writer,
+    build_function,
+    call,
+    const,
+    fma,
+    given,
+    maximum,
+    minimum,
+    result,
+    select,
+)
+from rlx.splat.kernels.frame import Camera
+from rlx.splat.layout import COEFFICIENTS, Screen
 
 LANES = 8
 """Pixels of a vector, on every target: results do not depend on the machine."""
@@ -295,7 +308,6 @@ class Row:
         return ahead & (passing.stretch > size * length)
 
 
-@kernel("splat_composite")
 def splat_composite(
     scope: Scope,
     coefficients: Reader,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from rlx.dataclass import dataclass
-from rlx.ir import ops
-from rlx.ir.ops.splat_layout import MOMENTS, Screen
-from rlx.ir.reference.registry import Array, reference
-from rlx.ir.reference.splat import C0, C1, Camera, rotation, toward_camera
+from rlx.splat.layout import MOMENTS, Screen
+from rlx.splat.reference import C0, C1, Array, Camera, rotation, toward_camera
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,6 @@ class Tile:
         return Hit(place, c, x, y, alpha, distance, stretch, self.transmittance)
 
 
-@reference(ops.splat_composite)
 def splat_composite(
     coefficients: Array,
     entries: Array,
@@ -124,7 +121,6 @@ def _shown(tile: Tile, meta: Array) -> Array:
     return np.concatenate([light, 1.0 - tile.transmittance[..., None]], -1)
 
 
-@reference(ops.splat_composite_backward)
 def splat_composite_backward(
     coefficients: Array,
     entries: Array,
@@ -178,14 +174,12 @@ def _sums(hit: Hit, gain: Array, background: Array, clip: float) -> tuple[Array,
     return np.concatenate(sums), a * own + (1.0 - a) * background
 
 
-@reference(ops.splat_sum_moments)
 def splat_sum_moments(moments: Array, visits: Array, totals: Array) -> Array:
     wide = moments.astype(np.float64)
     bounded = np.minimum(visits, totals[0])
     return np.array([wide[start:end].sum(0) for start, end in bounded])
 
 
-@reference(ops.splat_project_backward)
 def splat_project_backward(
     moments: Array,
     coefficients: Array,

@@ -6,26 +6,40 @@
 
 from __future__ import annotations
 
+from rlx.custom import (
+    Graph,
+    Node,
+    Replacement,
+    Rewritten,
+    Value,
+    apply_rewrites,
+    before_autodiff,
+    graph_pass,
+    rewrite,
+)
 from rlx.errors import GraphError
-from rlx.ir import ops
-from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.ops.splat_layout import Screen, count, list_entries
-from rlx.passes.rewrite import Replacement, Rewritten, apply_rewrites, graph_pass, rewrite
+from rlx.splat.formulas import (
+    gaussian_splat_prepare,
+    gaussian_splat_rasterize,
+    gaussian_splat_render,
+)
+from rlx.splat.layout import Screen, count, list_entries
 
 _SHARED = ("width", "height", "tile_size", "alpha_cutoff")
 """Attributes that the two stages must agree on."""
 
 
+@before_autodiff
 @graph_pass
 def fuse_decomposed_gaussian_splat(graph: Graph) -> Rewritten:
     """Make each rasterization of a prepared scene one rendering of that scene."""
     return apply_rewrites(graph, [_one_render])
 
 
-@rewrite(ops.gaussian_splat_rasterize)
+@rewrite(gaussian_splat_rasterize)
 def _one_render(node: Node) -> Replacement:
     prepared, meta = node.operands
-    if prepared.op is not ops.gaussian_splat_prepare:
+    if prepared.op is not gaussian_splat_prepare:
         return None
     before, own = prepared.node.attrs.as_dict(), node.attrs.as_dict()
     if not _is_same(prepared.node.operands[6], meta):
@@ -44,7 +58,7 @@ def _one_render(node: Node) -> Replacement:
                 source=node.source,
                 remedy=f"give both the same {name}",
             )
-    return ops.gaussian_splat_render(
+    return gaussian_splat_render(
         *prepared.node.operands, **own, radius_scale=before["radius_scale"]
     )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import dataclass
 from typing import Any
 
-from rlx.dataclass import dataclass
+from rlx.custom import Attrs, TensorType, require_dtype
 from rlx.errors import GraphError, ShapeError
-from rlx.ir.op import Attrs
-from rlx.ir.ops.requirements import require_dtype
-from rlx.ir.types import TensorType
 
+VERSION = "1"
+"""Of the ops, for compiled programs that are kept: these are kept by the sources of rlx, too."""
 META_LENGTH = 23
 """Camera, background and settings as numbers; ops read the first 15 only."""
 LARGEST_COUNT = 1 << 24
@@ -198,7 +198,7 @@ def require_meta(meta: TensorType) -> None:
     if count(meta, "meta") < META_LENGTH:
         raise ShapeError(
             f"meta has {count(meta, 'meta')} elements; it must have at least {META_LENGTH}",
-            remedy="make it with ops.gaussian_splat_render_meta or rlx.splat.camera",
+            remedy="make it with rlx.splat.ops.gaussian_splat_render_meta or rlx.splat.camera",
         )
 
 

@@ -14,27 +14,26 @@ Only the ops in `splat` make them, after a graph was differentiated and batched.
 
 from __future__ import annotations
 
-from rlx.ir.declaration import op
-from rlx.ir.dtype import DType
-from rlx.ir.op import Trait
-from rlx.ir.ops.requirements import require_dtype
-from rlx.ir.ops.splat_layout import COEFFICIENTS, MOMENTS, OUTLINE, Screen
-from rlx.ir.types import TensorType
+from collections.abc import Callable
+from typing import Any
 
-__all__ = [
-    "splat_coefficients",
-    "splat_composite",
-    "splat_composite_backward",
-    "splat_entries",
-    "splat_entry_counts",
-    "splat_project",
-    "splat_project_backward",
-    "splat_sum_moments",
-    "splat_tile_counts",
-    "splat_visits",
-]
+from rlx.custom import DType, TensorType, define_op, require_dtype
+from rlx.custom.kernels import Prim
+from rlx.splat import reference, reference_pixels
+from rlx.splat.kernels import backward, gradient, lists, pixels, projection
+from rlx.splat.layout import COEFFICIENTS, MOMENTS, OUTLINE, VERSION, Screen
 
-_FAMILY = "splat"
+
+def _stage(
+    reference: Callable[..., Any], kernel: Callable[..., None], **scratch: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    def declare(infer: Callable[..., Any]) -> Any:
+        return define_op(
+            infer, reference=reference, kernel=kernel, version=VERSION, **scratch,
+            no_derivative="it is a stage of gaussian_splat_render, which is differentiated as one",
+        )  # fmt: skip
+
+    return declare
 
 
 def _require(takes: str, **operands: TensorType) -> None:
@@ -47,7 +46,7 @@ def _rows(like: TensorType, *shape: int, dtype: DType = DType.F32) -> TensorType
     return TensorType(dtype, (like.shape[0], *shape))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(reference.splat_project, projection.splat_project)
 def splat_project(
     positions: TensorType,
     scales: TensorType,
@@ -79,7 +78,7 @@ def splat_project(
     return _rows(positions, 4), one, wide, wide, outlines, one
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(reference.splat_tile_counts, lists.splat_tile_counts)
 def splat_tile_counts(
     outlines: TensorType, *, width: int, height: int, tile_size: int
 ) -> TensorType:
@@ -89,7 +88,7 @@ def splat_tile_counts(
     return _rows(outlines, dtype=DType.I32)
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(reference.splat_visits, lists.splat_visits)
 def splat_visits(
     order: TensorType, counts: TensorType, *, max_list_entries: int
 ) -> tuple[TensorType, TensorType]:
@@ -104,7 +103,7 @@ def splat_visits(
     return _rows(counts, 2, dtype=DType.I64), TensorType(DType.I64, (2,))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(reference.splat_entry_counts, lists.splat_entry_counts)
 def splat_entry_counts(
     order: TensorType,
     visits: TensorType,
@@ -123,7 +122,12 @@ def splat_entry_counts(
     return TensorType(DType.I32, (blocks, Screen(width, height, tile_size).tiles))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(
+    reference.splat_entries,
+    lists.splat_entries,
+    scratch=lists.entries_scratch,
+    scratch_prim=Prim.I32,
+)
 def splat_entries(
     order: TensorType,
     visits: TensorType,
@@ -148,7 +152,7 @@ def splat_entries(
     return entries, entries
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(reference.splat_coefficients, projection.splat_coefficients)
 def splat_coefficients(
     color_alpha: TensorType,
     valid: TensorType,
@@ -173,7 +177,7 @@ def splat_coefficients(
     return _rows(color_alpha, COEFFICIENTS)
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(reference_pixels.splat_composite, pixels.splat_composite)
 def splat_composite(
     coefficients: TensorType,
     entries: TensorType,
@@ -194,7 +198,11 @@ def splat_composite(
     return meta.with_shape((height * width * 4,))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(
+    reference_pixels.splat_composite_backward,
+    backward.splat_composite_backward,
+    scratch=backward.backward_scratch,
+)
 def splat_composite_backward(
     coefficients: TensorType,
     entries: TensorType,
@@ -223,7 +231,7 @@ def splat_composite_backward(
     return meta.with_shape((entries.shape[0], MOMENTS))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(reference_pixels.splat_sum_moments, backward.splat_sum_moments)
 def splat_sum_moments(moments: TensorType, visits: TensorType, totals: TensorType) -> TensorType:
     """Add the sums of the entries of each splat, in the order of its tiles, in f64."""
     _require("f32", moments=moments)
@@ -231,7 +239,7 @@ def splat_sum_moments(moments: TensorType, visits: TensorType, totals: TensorTyp
     return TensorType(DType.F64, (visits.shape[0], moments.shape[1]))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@_stage(reference_pixels.splat_project_backward, gradient.splat_project_backward)
 def splat_project_backward(
     moments: TensorType,
     coefficients: TensorType,

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.memory import given, result, row_count
-from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.splat.frame import (
+from rlx.custom.kernels import (
+    Buffer,
+    E,
+    KernelBuilder,
+    Prim,
+    Reader,
+    Scope,
+    UnaryOp,
+    Writer,
+    const,
+    given,
+    maximum,
+    minimum,
+    result,
+    row_count,
+    select,
+    upper,
+)
+from rlx.splat.kernels.frame import (
     C0,
     C1,
     HARMONICS,
@@ -32,12 +48,7 @@ from rlx.codegen.kernels.splat.frame import (
     vector,
     wide,
 )
-from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, maximum, minimum, select
-from rlx.codegen.loops.nodes import Buffer, Prim, UnaryOp
-from rlx.dataclass import dataclass
-from rlx.ir.ops.splat_layout import COEFFICIENTS, OUTLINE
-from rlx.ir.shape import upper
+from rlx.splat.layout import COEFFICIENTS, OUTLINE
 
 _FAR = 3.4028234663852886e38
 NOTHING, ELLIPSE, EVERYWHERE = 0.0, 1.0, 2.0
@@ -45,7 +56,6 @@ NOTHING, ELLIPSE, EVERYWHERE = 0.0, 1.0, 2.0
 SLACK = 1e-6
 
 
-@kernel("splat_project")
 def splat_project(
     scope: Scope,
     positions: Reader,
@@ -217,7 +227,6 @@ def _sphere_touches(k: KernelBuilder, camera: Camera, relative: Vector, radius: 
     return k.let("touches", touches)
 
 
-@kernel("splat_coefficients")
 def splat_coefficients(
     scope: Scope,
     color_alpha: Reader,

@@ -8,17 +8,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from rlx.codegen.kernels.parallel import blocks
-from rlx.codegen.kernels.registry import Scope
-from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, call, const, maximum, minimum, select
-from rlx.codegen.loops.math import build_function
-from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
-from rlx.codegen.loops.passes.vectorize import vectorize
-from rlx.dataclass import dataclass
+from rlx.custom.kernels import (
+    Buffer,
+    E,
+    KernelBuilder,
+    LoopKind,
+    Prim,
+    Scope,
+    UnaryOp,
+    blocks,
+    build_function,
+    call,
+    const,
+    maximum,
+    minimum,
+    select,
+    vectorize,
+)
 
 Vector: TypeAlias = tuple[E, E, E]
 Matrix: TypeAlias = tuple[Vector, Vector, Vector]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rlx.ir.graph import Value
-from rlx.ir.ops.elementwise import gt, sqrt, tan, where
-from rlx.ir.ops.reduction import reduce_sum
-from rlx.ir.ops.shape import concat, expand, narrow, reshape
-from rlx.ir.types import TensorType
+from rlx.custom import TensorType, Value, ops
 
 
 def pixel_rays(meta: Value, width: int, height: int) -> Value:
@@ -21,38 +17,38 @@ def pixel_rays(meta: Value, width: int, height: int) -> Value:
     x = (columns + (0.5 - 0.5 * width)) / focal
     y = (rows + (0.5 - 0.5 * height)) / focal
     ray = x * right + y * up + forward
-    return ray / sqrt(_summed(ray * ray))
+    return ray / ops.sqrt(_summed(ray * ray))
 
 
 def camera_frame(meta: Value, height: int) -> tuple[Value, Value, Value, Value]:
     """Return the camera's right, up and forward, and its focal length in pixels."""
-    position, target, up = (narrow(meta, axis=0, start=3 * i, length=3) for i in range(3))
+    position, target, up = (ops.narrow(meta, axis=0, start=3 * i, length=3) for i in range(3))
     forward = _unit(target - position)
     right = _unit(_cross(_unit(up), forward))
-    degrees = narrow(meta, axis=0, start=9, length=1)
-    focal = (0.5 * height) / tan(degrees * (math.pi / 360.0))
+    degrees = ops.narrow(meta, axis=0, start=9, length=1)
+    focal = (0.5 * height) / ops.tan(degrees * (math.pi / 360.0))
     return right, _unit(_cross(forward, right)), forward, focal
 
 
 def _unit(v: Value) -> Value:
     """Return `v` at length 1, or (0, 0, 1) for what has no direction."""
-    length = sqrt(_summed(v * v))
-    wide = expand(length, shape=v.shape)
+    length = ops.sqrt(_summed(v * v))
+    wide = ops.expand(length, shape=v.shape)
     ahead = v.graph.iota(type=TensorType(v.dtype, v.shape), axis=0) * 0.5
-    ahead = where(gt(ahead, 0.75), 1.0, 0.0)
-    return where(gt(wide, 1e-8), v / where(gt(wide, 1e-8), wide, 1.0), ahead)
+    ahead = ops.where(ops.gt(ahead, 0.75), 1.0, 0.0)
+    return ops.where(ops.gt(wide, 1e-8), v / ops.where(ops.gt(wide, 1e-8), wide, 1.0), ahead)
 
 
 def _cross(a: Value, b: Value) -> Value:
     (ax, ay, az), (bx, by, bz) = _components(a), _components(b)
-    return concat(ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx, axis=0)
+    return ops.concat(ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx, axis=0)
 
 
 def _components(v: Value) -> list[Value]:
-    return [narrow(v, axis=0, start=i, length=1) for i in range(3)]
+    return [ops.narrow(v, axis=0, start=i, length=1) for i in range(3)]
 
 
 def _summed(v: Value) -> Value:
     """Return the sum over the last axis, which stays."""
-    summed = reduce_sum(v, axes=(v.rank - 1,), keepdims=True)
-    return reshape(summed, shape=(*v.shape[:-1], 1))
+    summed = ops.reduce_sum(v, axes=(v.rank - 1,), keepdims=True)
+    return ops.reshape(summed, shape=(*v.shape[:-1], 1))

@@ -9,22 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.memory import given, result, row_count
-from rlx.codegen.kernels.parallel import blocks
-from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.sort.stages import each_block
-from rlx.codegen.kernels.splat.frame import clamped, root
-from rlx.codegen.kernels.splat.splat import ELLIPSE, EVERYWHERE, SLACK
-from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, maximum, minimum, select
-from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
-from rlx.dataclass import dataclass
+from rlx.custom import TensorType
+from rlx.custom.kernels import (
+    Buffer,
+    E,
+    KernelBuilder,
+    LoopKind,
+    Prim,
+    Reader,
+    Scope,
+    UnaryOp,
+    Writer,
+    blocks,
+    const,
+    each_block,
+    given,
+    maximum,
+    minimum,
+    result,
+    row_count,
+    select,
+    upper,
+)
 from rlx.errors import InternalError
-from rlx.ir.ops.splat_layout import OUTLINE, Screen
-from rlx.ir.shape import upper
-from rlx.ir.types import TensorType
+from rlx.splat.kernels.frame import clamped, root
+from rlx.splat.kernels.projection import ELLIPSE, EVERYWHERE, SLACK
+from rlx.splat.layout import OUTLINE, Screen
 
 _WORK_PER_OUTLINE = 32
 """Elements of plain loops that counting the tiles of one outline costs as much as."""
@@ -102,7 +114,6 @@ class _Outline:
         )
 
 
-@kernel("splat_tile_counts")
 def splat_tile_counts(
     scope: Scope, outlines: Reader, counts: Writer, *, width: int, height: int, tile_size: int
 ) -> None:
@@ -119,7 +130,6 @@ def splat_tile_counts(
         k.store(result(counts), i, total.cast(Prim.I32))
 
 
-@kernel("splat_visits")
 def splat_visits(
     scope: Scope, order: Reader, counts: Reader, visits: Writer, totals: Writer, *,
     max_list_entries: int,
@@ -163,7 +173,6 @@ class _Visits:
                 visit.set(visit + 1)
 
 
-@kernel("splat_entry_counts")
 def splat_entry_counts(
     scope: Scope,
     order: Reader,
@@ -189,7 +198,6 @@ def splat_entry_counts(
             k.store(result(counts), at, k.load(result(counts), at) + 1)
 
 
-@scratch("splat_entries", elements=lambda _: Prim.I32)
 def entries_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
     """Bytes for where the next entry of each block and tile goes."""
     del results
@@ -197,7 +205,6 @@ def entries_scratch(operands: list[TensorType], results: list[TensorType], **_: 
     return 4 * upper(starts.elements)
 
 
-@kernel("splat_entries")
 def splat_entries(
     scope: Scope,
     order: Reader,

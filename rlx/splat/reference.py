@@ -5,14 +5,15 @@ Everything is computed in f64 and rounded once, where a stage stores its results
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
-from rlx.dataclass import dataclass
-from rlx.ir import ops
-from rlx.ir.ops.splat_layout import COEFFICIENTS, OUTLINE, Screen
-from rlx.ir.reference.indexing import block_of, places_from
-from rlx.ir.reference.registry import Array, reference
+from rlx.splat.layout import COEFFICIENTS, OUTLINE, Screen
 
+Array: TypeAlias = NDArray[Any]
 C0, C1 = 0.28209479177387814, 0.4886025119029199
 FAR = np.float32(np.finfo(np.float32).max)
 """The distance of what is not drawn."""
@@ -79,7 +80,6 @@ def toward_camera(positions: Array, camera: Camera) -> tuple[Array, Array]:
     return np.where(distance[:, None] > 1e-8, relative / safe[:, None], 0.0), distance
 
 
-@reference(ops.splat_project)
 def splat_project(
     positions: Array,
     scales: Array,
@@ -207,13 +207,11 @@ def touched_tiles(outline: Array, screen: Screen) -> Array:
     return touched
 
 
-@reference(ops.splat_tile_counts)
 def splat_tile_counts(outlines: Array, *, width: int, height: int, tile_size: int) -> Array:
     screen = Screen(width, height, tile_size)
     return np.array([len(touched_tiles(o, screen)) for o in outlines], np.int32)
 
 
-@reference(ops.splat_visits)
 def splat_visits(order: Array, counts: Array, *, max_list_entries: int) -> tuple[Array, Array]:
     visits = np.zeros((len(counts), 2), np.int64)
     after = np.cumsum(counts[order], dtype=np.int64)
@@ -234,33 +232,46 @@ def _entries_in_order(
     return np.concatenate(ranks or none)[:room], np.concatenate(tiles or none)[:room]
 
 
-@reference(ops.splat_entry_counts)
+def _block_of(length: int, blocks: int) -> Array:
+    """Return the block of each of `length` splats."""
+    bounds = np.arange(1, blocks + 1) * length // blocks
+    return np.searchsorted(bounds, np.arange(length), side="right")
+
+
+def _places_from(starts: Array, bins: Array) -> Array:
+    """Return a place for each entry: one after the other from where its bin starts."""
+    order = np.argsort(bins, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(bins))
+    places: Array = starts.reshape(-1)[bins] + rank - np.searchsorted(bins[order], bins)
+    return places
+
+
 def splat_entry_counts(
     order: Array, visits: Array, outlines: Array, *, width: int, height: int, tile_size: int,
     max_list_entries: int, blocks: int,
 ) -> Array:  # fmt: skip
     screen = Screen(width, height, tile_size)
     ranks, tiles = _entries_in_order(order, visits, outlines, screen, max_list_entries)
-    bins = block_of(len(order), blocks)[ranks] * screen.tiles + tiles
+    bins = _block_of(len(order), blocks)[ranks] * screen.tiles + tiles
     counts = np.bincount(bins, minlength=blocks * screen.tiles)
     return counts.reshape(blocks, screen.tiles).astype(np.int32)
 
 
-@reference(ops.splat_entries)
 def splat_entries(
     order: Array, visits: Array, outlines: Array, starts: Array, totals: Array, *, width: int,
     height: int, tile_size: int, max_list_entries: int,
 ) -> tuple[Array, Array]:  # fmt: skip
+    del totals
     screen = Screen(width, height, tile_size)
     ranks, tiles = _entries_in_order(order, visits, outlines, screen, max_list_entries)
-    bins = block_of(len(order), len(starts))[ranks] * screen.tiles + tiles
-    places = places_from(starts, bins)
+    bins = _block_of(len(order), len(starts))[ranks] * screen.tiles + tiles
+    places = _places_from(starts, bins)
     entries, visited = np.zeros((2, max_list_entries), np.int32)
     entries[places], visited[places] = order[ranks], np.arange(len(ranks))
     return entries, visited
 
 
-@reference(ops.splat_coefficients)
 def splat_coefficients(
     color_alpha: Array,
     valid: Array,

@@ -1,38 +1,14 @@
-"""What is built around the Gaussian splatting ops: cameras, the two stages, parts of a gradient."""
+"""What is built around the Gaussian splatting ops: cameras as constants, and their settings."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rlx.custom import Graph, Value
 from rlx.errors import GraphError, ShapeError
-from rlx.ir.graph import Graph, Value
-from rlx.ir.ops.leaf import constant
-from rlx.ir.ops.splat import (
-    gaussian_splat_prepare,
-    gaussian_splat_rasterize,
-    gaussian_splat_render,
-    sections,
-)
-from rlx.ir.ops.splat_layout import (
-    META_LENGTH,
-    Screen,
-    count,
-    gaussian_splat_packed_grad_len,
-    list_entries,
-    require_count,
-    require_meta,
-)
-
-__all__ = [
-    "SplatGradients",
-    "gaussian_splat_render_decomposed",
-    "gaussian_splat_render_meta",
-    "gaussian_splat_render_reference",
-    "unpack_gaussian_splat_packed_grads",
-]
+from rlx.splat.formulas import gaussian_splat_render
+from rlx.splat.layout import META_LENGTH, require_meta
 
 _FIRST_SETTING = 17
 """Place of the tile size in `meta`, after the camera and the size of the image."""
@@ -76,43 +52,6 @@ def gaussian_splat_render_meta(
     return graph.constant(np.concatenate([*view, given["background"], settings]), "f32")
 
 
-def gaussian_splat_render_decomposed(
-    positions: Value,
-    scales: Value,
-    rotations: Value,
-    opacities: Value,
-    colors: Value,
-    sh_coeffs: Value,
-    meta: Value,
-    *,
-    width: int = 64,
-    height: int = 64,
-    tile_size: int = 16,
-    radius_scale: float = 1.6,
-    alpha_cutoff: float = 1 / 255,
-    max_splat_steps: int = 32,
-    transmittance_threshold: float = 0.01,
-    max_list_entries: int | None = None,
-) -> Value:
-    """Draw a scene as two ops, `gaussian_splat_prepare` and `gaussian_splat_rasterize`.
-
-    The same bits as `gaussian_splat_render`, which autodiff turns the two into.
-    """
-    splats = count(positions.type, "positions") // 3
-    room = list_entries(splats, Screen(width, height, tile_size), max_list_entries)
-    prepared = gaussian_splat_prepare(
-        positions, scales, rotations, opacities, colors, sh_coeffs, meta,
-        width=width, height=height, tile_size=tile_size, radius_scale=radius_scale,
-        alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
-        transmittance_threshold=transmittance_threshold, max_list_entries=room,
-    )  # fmt: skip
-    return gaussian_splat_rasterize(
-        prepared, meta, width=width, height=height, tile_size=tile_size,
-        alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
-        transmittance_threshold=transmittance_threshold, max_list_entries=room,
-    )  # fmt: skip
-
-
 def gaussian_splat_render_reference(
     positions: Value,
     scales: Value,
@@ -141,38 +80,12 @@ def gaussian_splat_render_reference(
 
 def _constant_settings(meta: Value) -> list[float]:
     require_meta(meta.type)
-    if meta.op is not constant:
+    if meta.op.name != "constant":
         raise GraphError(
             f"meta is the result of {meta.op.name}; its settings must be known to draw with them",
             source=meta.node.source,
-            remedy="make it with ops.gaussian_splat_render_meta, or give the settings as "
+            remedy="make it with rlx.splat.ops.gaussian_splat_render_meta, or give the settings as "
             "attributes of gaussian_splat_render",
         )
     numbers = meta.node.attrs["value"].array.reshape(-1)
     return [float(number) for number in numbers[_FIRST_SETTING:META_LENGTH]]
-
-
-class SplatGradients(NamedTuple):
-    """The cotangents of a scene's six arrays, flat."""
-
-    positions: Value
-    scales: Value
-    rotations: Value
-    opacities: Value
-    colors: Value
-    sh_coeffs: Value
-
-
-def unpack_gaussian_splat_packed_grads(
-    packed: Value, splats: int, coefficients: int
-) -> SplatGradients:
-    """Split what `gaussian_splat_render_backward` returns into its six parts.
-
-    A scene without harmonics has three zeros for each splat in their place.
-    """
-    total = gaussian_splat_packed_grad_len(splats, coefficients)
-    require_count(
-        packed.type, total, "packed", f"14 and 3 for each coefficient, of {splats} splats"
-    )
-    lengths = (3, 3, 4, 1, 3, 3 * max(coefficients, 1))
-    return SplatGradients(*sections(packed, [splats * length for length in lengths]))

@@ -8,11 +8,25 @@ derivatives by n and by w, which are linear in the pixel's place.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.memory import given, result, row_count
-from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.splat.frame import (
+from rlx.custom.kernels import (
+    Buffer,
+    E,
+    KernelBuilder,
+    Prim,
+    Reader,
+    Scope,
+    Writer,
+    const,
+    given,
+    maximum,
+    result,
+    row_count,
+    select,
+    upper,
+)
+from rlx.splat.kernels.frame import (
     C0,
     C1,
     HARMONICS,
@@ -36,18 +50,12 @@ from rlx.codegen.kernels.splat.frame import (
     vector,
     wide,
 )
-from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, maximum, select
-from rlx.codegen.loops.nodes import Buffer, Prim
-from rlx.dataclass import dataclass
-from rlx.ir.ops.splat_layout import COEFFICIENTS, MOMENT_NAMES, MOMENTS, POWERS
-from rlx.ir.shape import upper
+from rlx.splat.layout import COEFFICIENTS, MOMENT_NAMES, MOMENTS, POWERS
 
 _RAYS = ("ray_0", "ray_column", "ray_row")
 """Rays in the frame of a splat: of the reference point, and their change per column and row."""
 
 
-@kernel("splat_project_backward")
 def splat_project_backward(
     scope: Scope,
     moments: Reader,

@@ -8,29 +8,32 @@ background. An image is `[height * width * 4]`: red, green, blue and alpha of ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from rlx.custom import (
+    DType,
+    NoDerivativeError,
+    Pullback,
+    TensorType,
+    Value,
+    define_composite,
+    ops,
+    require_dtype,
+)
 from rlx.errors import ShapeError
-from rlx.ir.composite import composite
-from rlx.ir.dtype import DType
-from rlx.ir.graph import Value
-from rlx.ir.op import Trait
-from rlx.ir.ops.elementwise import abs as absolute
-from rlx.ir.ops.elementwise import cast, ge, le, lt, maximum, minimum, pow, where
-from rlx.ir.ops.indexing import argsort
-from rlx.ir.ops.reduction import reduce_max
-from rlx.ir.ops.requirements import require_dtype
-from rlx.ir.ops.shape import concat, expand, narrow, reshape
-from rlx.ir.ops.splat_camera import pixel_rays
-from rlx.ir.ops.splat_layout import (
+from rlx.splat.layout import (
     PARAMS_LENGTH,
+    VERSION,
     RenderAttributes,
     RenderBackwardAttributes,
     SceneShape,
     Screen,
     count,
+    gaussian_splat_packed_grad_len,
     list_entries,
     require_blending,
     require_count,
@@ -38,8 +41,8 @@ from rlx.ir.ops.splat_layout import (
     require_settings,
     scene_shape,
 )
-from rlx.ir.ops.splat_lists import TileLists, tile_lists
-from rlx.ir.ops.splat_stages import (
+from rlx.splat.rays import pixel_rays
+from rlx.splat.stages import (
     splat_coefficients,
     splat_composite,
     splat_composite_backward,
@@ -48,43 +51,64 @@ from rlx.ir.ops.splat_stages import (
     splat_sum_moments,
     splat_tile_counts,
 )
-from rlx.ir.types import TensorType
+from rlx.splat.tile_lists import TileLists, tile_lists
 
-__all__ = [
-    "gaussian_splat_prepare",
-    "gaussian_splat_rasterize",
-    "gaussian_splat_render",
-    "gaussian_splat_render_backward",
-]
-
-_FAMILY = "splat"
 _EMPTY_TILE = 4294967295.0
 _ALL_HARMONICS = 16
 
 
-@composite(_FAMILY, Trait.ALL_ELEMENTS, attributes=RenderAttributes)
-def gaussian_splat_render(
-    positions: Value,
-    scales: Value,
-    rotations: Value,
-    opacities: Value,
-    colors: Value,
-    sh_coeffs: Value,
-    meta: Value,
-    settings: RenderAttributes,
-) -> Value:
-    """Draw a scene: project, list the splats of each tile by distance, composite.
+def _refused(message: str, remedy: str) -> Callable[..., NoReturn]:
+    def rule(*_: object, **__: object) -> NoReturn:
+        raise NoDerivativeError(message, remedy=remedy)
 
-    The same bits as `gaussian_splat_rasterize` of `gaussian_splat_prepare`.
-    """
-    scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
-    view = _View.of(scene, settings)
-    return splat_composite(
-        view.coefficients, view.entries, view.ranges, scene.meta, **settings.compositing()
+    return rule
+
+
+_of_one_stage = _refused(
+    "gaussian_splat_prepare and gaussian_splat_rasterize must be fused before "
+    "differentiation, and one of them is there without the other",
+    "rasterize what was prepared in the same graph, or use gaussian_splat_render",
+)
+_second = _refused(
+    "Gaussian splatting has no second derivative",
+    "stop_gradient one of the two, or use a loss of first derivatives",
+)
+_forward = _refused(
+    "Gaussian splatting has no forward-mode derivative",
+    "use reverse mode: rlx.grad or rlx.vjp",
+)
+
+
+def _pull_back(at: Pullback, *operands: Value, **attributes: Any) -> list[Value]:
+    """Draw the scene again, in one op; the camera's cotangent is zero."""
+    packed = gaussian_splat_render_backward(
+        *operands, at.cotangent, **attributes, loss_grad_clip=float("inf")
     )
+    shape = scene_shape(*(operand.type for operand in operands))
+    parts = unpack_gaussian_splat_packed_grads(packed, shape.splats, shape.coefficients)
+    cotangents = [
+        ops.reshape(part, shape=operand.shape)
+        if operand.type.elements == part.type.elements
+        else _zeros(operand)  # no harmonics, so none of theirs
+        for operand, part in zip(operands[:6], parts, strict=True)
+    ]
+    return [*cotangents, _zeros(operands[6])]
 
 
-@composite(_FAMILY, Trait.ALL_ELEMENTS, attributes=RenderAttributes)
+def _zeros(like: Value) -> Value:
+    zero: Value = ops.expand(like.graph.constant(np.zeros((), np.float32)), shape=like.shape)
+    return zero
+
+
+_declare = partial(
+    define_composite,
+    jvp=_forward,
+    one_by_one="an image is far more work than an op costs, and its lists differ from all others",
+    version=VERSION,
+)
+
+
+@partial(_declare, attributes=RenderAttributes, vjp=_of_one_stage)
 def gaussian_splat_prepare(
     positions: Value,
     scales: Value,
@@ -109,10 +133,10 @@ def gaussian_splat_prepare(
         pixel_rays(scene.meta, settings.width, settings.height),
         _params(scene.meta, settings, view.dropped()),
     ]  # fmt: skip
-    return concat(*(_flat(part) for part in parts), axis=0)
+    return ops.concat(*(_flat(part) for part in parts), axis=0)
 
 
-@composite(_FAMILY, Trait.ALL_ELEMENTS)
+@partial(_declare, vjp=_of_one_stage)
 def gaussian_splat_rasterize(
     prep: Value,
     meta: Value,
@@ -136,21 +160,58 @@ def gaussian_splat_rasterize(
     rows = _prepared_splats(prep.type, screen, entries)
     lengths = (4 * rows, rows, 3 * rows, 3 * rows, 4 * rows, entries, 2 * screen.tiles)
     color_alpha, valid, pos_local, inv_scale, rotations, listed, ranges = sections(prep, lengths)
-    camera = reshape(meta, shape=(meta.type.elements,))
+    camera = ops.reshape(meta, shape=(meta.type.elements,))
     coefficients = splat_coefficients(
-        reshape(color_alpha, shape=(rows, 4)), valid, reshape(pos_local, shape=(rows, 3)),
-        reshape(inv_scale, shape=(rows, 3)), reshape(rotations, shape=(rows, 4)), camera,
+        ops.reshape(color_alpha, shape=(rows, 4)), valid, ops.reshape(pos_local, shape=(rows, 3)),
+        ops.reshape(inv_scale, shape=(rows, 3)), ops.reshape(rotations, shape=(rows, 4)), camera,
         width=width, height=height, alpha_cutoff=alpha_cutoff,
     )  # fmt: skip
     return splat_composite(
         coefficients, _within(listed, rows - 1),
-        _within(reshape(ranges, shape=(screen.tiles, 2)), entries, below=_EMPTY_TILE), camera,
+        _within(ops.reshape(ranges, shape=(screen.tiles, 2)), entries, below=_EMPTY_TILE), camera,
         width=width, height=height, tile_size=tile_size, alpha_cutoff=alpha_cutoff,
         max_splat_steps=max_splat_steps, transmittance_threshold=transmittance_threshold,
     )  # fmt: skip
 
 
-@composite(_FAMILY, Trait.ALL_ELEMENTS, attributes=RenderBackwardAttributes)
+def gaussian_splat_render_decomposed(
+    positions: Value,
+    scales: Value,
+    rotations: Value,
+    opacities: Value,
+    colors: Value,
+    sh_coeffs: Value,
+    meta: Value,
+    *,
+    width: int = 64,
+    height: int = 64,
+    tile_size: int = 16,
+    radius_scale: float = 1.6,
+    alpha_cutoff: float = 1 / 255,
+    max_splat_steps: int = 32,
+    transmittance_threshold: float = 0.01,
+    max_list_entries: int | None = None,
+) -> Value:
+    """Draw a scene as two ops, `gaussian_splat_prepare` and `gaussian_splat_rasterize`.
+
+    The same bits as `gaussian_splat_render`, which autodiff turns the two into.
+    """
+    splats = count(positions.type, "positions") // 3
+    room = list_entries(splats, Screen(width, height, tile_size), max_list_entries)
+    prepared = gaussian_splat_prepare(
+        positions, scales, rotations, opacities, colors, sh_coeffs, meta,
+        width=width, height=height, tile_size=tile_size, radius_scale=radius_scale,
+        alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
+        transmittance_threshold=transmittance_threshold, max_list_entries=room,
+    )  # fmt: skip
+    return gaussian_splat_rasterize(
+        prepared, meta, width=width, height=height, tile_size=tile_size,
+        alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
+        transmittance_threshold=transmittance_threshold, max_list_entries=room,
+    )  # fmt: skip
+
+
+@partial(_declare, attributes=RenderBackwardAttributes, vjp=_second)
 def gaussian_splat_render_backward(
     positions: Value,
     scales: Value,
@@ -182,7 +243,34 @@ def gaussian_splat_render_backward(
     )  # fmt: skip
     if scene.shape.splats == 0:
         return _empty(scene.meta)
-    return concat(*(_flat(gradient) for gradient in gradients), axis=0)
+    return ops.concat(*(_flat(gradient) for gradient in gradients), axis=0)
+
+
+@partial(
+    _declare,
+    attributes=RenderAttributes,
+    common_body=gaussian_splat_render_decomposed,
+    vjp=_pull_back,
+)
+def gaussian_splat_render(
+    positions: Value,
+    scales: Value,
+    rotations: Value,
+    opacities: Value,
+    colors: Value,
+    sh_coeffs: Value,
+    meta: Value,
+    settings: RenderAttributes,
+) -> Value:
+    """Draw a scene: project, list the splats of each tile by distance, composite.
+
+    The same bits as `gaussian_splat_rasterize` of `gaussian_splat_prepare`.
+    """
+    scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
+    view = _View.of(scene, settings)
+    return splat_composite(
+        view.coefficients, view.entries, view.ranges, scene.meta, **settings.compositing()
+    )
 
 
 class _Scene:
@@ -209,9 +297,9 @@ class _Scene:
         graph = self.meta.graph
         if self.shape.coefficients == 0 or self.shape.coefficients >= _ALL_HARMONICS:
             return graph.constant(np.array([self.shape.coefficients == 0]))
-        first = narrow(self.arrays[5], axis=1, start=0, length=1)
-        largest = reduce_max(absolute(first), axes=(0, 1, 2))
-        return reshape(le(largest, 1e-8), shape=(1,))
+        first = ops.narrow(self.arrays[5], axis=1, start=0, length=1)
+        largest = ops.reduce_max(ops.abs(first), axes=(0, 1, 2))
+        return ops.reshape(ops.le(largest, 1e-8), shape=(1,))
 
 
 class _View:
@@ -235,24 +323,24 @@ class _View:
         *frame, outlines, distances = projected
         counts = splat_tile_counts(outlines, **size, tile_size=screen.tile_size)
         room = list_entries(scene.shape.splats, screen, settings.max_list_entries)
-        lists = tile_lists(argsort(distances), counts, outlines, screen, room)
+        lists = tile_lists(ops.argsort(distances), counts, outlines, screen, room)
         coefficients = splat_coefficients(
             *frame, scene.rotations, scene.meta, **size, alpha_cutoff=alpha_cutoff
         )
         return cls(projected, lists, coefficients)
 
     def listed(self) -> Value:
-        return cast(self.entries, to=DType.F32)
+        return ops.cast(self.entries, to=DType.F32)
 
     def tile_ranges(self) -> Value:
         """Where each tile's list begins and ends; one that is empty begins at 2^32."""
-        starts, ends = (narrow(self.ranges, axis=1, start=i, length=1) for i in (0, 1))
-        empty = expand(ge(starts, ends), shape=self.ranges.shape)
+        starts, ends = (ops.narrow(self.ranges, axis=1, start=i, length=1) for i in (0, 1))
+        empty = ops.expand(ops.ge(starts, ends), shape=self.ranges.shape)
         nothing = self.ranges.graph.constant(np.array([[_EMPTY_TILE, 0.0]], np.float32))
-        return where(empty, nothing, cast(self.ranges, to=DType.F32))
+        return ops.where(empty, nothing, ops.cast(self.ranges, to=DType.F32))
 
     def dropped(self) -> Value:
-        return cast(narrow(self.totals, axis=0, start=1, length=1), to=DType.F32)
+        return ops.cast(ops.narrow(self.totals, axis=0, start=1, length=1), to=DType.F32)
 
 
 def _params(meta: Value, settings: RenderAttributes, dropped: Value) -> Value:
@@ -260,9 +348,9 @@ def _params(meta: Value, settings: RenderAttributes, dropped: Value) -> Value:
     sizes = [screen.width, screen.height, screen.tile_size, screen.columns]
     cutoffs = [settings.alpha_cutoff, settings.transmittance_threshold]
     before = meta.graph.constant(np.array([*sizes, *cutoffs], np.float32))
-    background = pow(maximum(narrow(meta, axis=0, start=12, length=3), 0.0), 2.2)
+    background = ops.pow(ops.maximum(ops.narrow(meta, axis=0, start=12, length=3), 0.0), 2.2)
     after = meta.graph.constant(np.array([settings.max_splat_steps], np.float32))
-    return concat(before, background, after, dropped, axis=0)
+    return ops.concat(before, background, after, dropped, axis=0)
 
 
 def _prepared_splats(prep: TensorType, screen: Screen, entries: int) -> int:
@@ -282,7 +370,7 @@ def sections(packed: Value, lengths: Sequence[int]) -> list[Value]:
     """Split an array into parts of these lengths, one after the other."""
     flat, start, parts = _flat(packed), 0, list[Value]()
     for length in lengths:
-        parts.append(narrow(flat, axis=0, start=start, length=length))
+        parts.append(ops.narrow(flat, axis=0, start=start, length=length))
         start += length
     return parts
 
@@ -290,20 +378,46 @@ def sections(packed: Value, lengths: Sequence[int]) -> list[Value]:
 def _within(values: Value, largest: int, below: float | None = None) -> Value:
     """Return numbers as integers in `0 .. largest`; those from `below` on, and NaN, are 0."""
     bound = float(largest) + 1.0 if below is None else below
-    sound = where(lt(values, bound), values, 0.0)
-    return cast(minimum(maximum(sound, 0.0), float(largest)), to=DType.I32)
+    sound = ops.where(ops.lt(values, bound), values, 0.0)
+    return ops.cast(ops.minimum(ops.maximum(sound, 0.0), float(largest)), to=DType.I32)
 
 
 def _shaped(value: Value, shape: tuple[int, ...]) -> Value:
     """Return `value` in `shape`; what has no elements is zeros."""
     if value.type.elements == 0:
         return value.graph.constant(np.zeros(shape, np.float32))
-    return reshape(value, shape=shape)
+    return ops.reshape(value, shape=shape)
 
 
 def _flat(value: Value) -> Value:
-    return reshape(value, shape=(value.type.elements,))
+    return ops.reshape(value, shape=(value.type.elements,))
 
 
 def _empty(like: Value) -> Value:
-    return narrow(like, axis=0, start=0, length=0)
+    return ops.narrow(like, axis=0, start=0, length=0)
+
+
+class SplatGradients(NamedTuple):
+    """The cotangents of a scene's six arrays, flat."""
+
+    positions: Value
+    scales: Value
+    rotations: Value
+    opacities: Value
+    colors: Value
+    sh_coeffs: Value
+
+
+def unpack_gaussian_splat_packed_grads(
+    packed: Value, splats: int, coefficients: int
+) -> SplatGradients:
+    """Split what `gaussian_splat_render_backward` returns into its six parts.
+
+    A scene without harmonics has three zeros for each splat in their place.
+    """
+    total = gaussian_splat_packed_grad_len(splats, coefficients)
+    require_count(
+        packed.type, total, "packed", f"14 and 3 for each coefficient, of {splats} splats"
+    )
+    lengths = (3, 3, 4, 1, 3, 3 * max(coefficients, 1))
+    return SplatGradients(*sections(packed, [splats * length for length in lengths]))
