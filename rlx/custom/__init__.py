@@ -62,7 +62,7 @@ from rlx.passes.rewrite import Rewritten as Rewritten
 from rlx.passes.rewrite import apply_rewrites as apply_rewrites
 from rlx.passes.rewrite import graph_pass as graph_pass
 from rlx.passes.rewrite import rewrite as rewrite
-from rlx.passes.vmap.registry import BatchRule, batch, unrolled
+from rlx.passes.vmap.registry import BatchRule, batch, kind_of, unrolled
 from rlx.public_names import names_of as _names_of
 from rlx.tracing import apply as traced
 
@@ -197,6 +197,8 @@ def _register(
         derivatives.nondifferentiable(definition, because=absent)
     if vmap is not None:
         batch.register(definition, vmap)
+    elif kind_of(definition) is None:
+        unrolled(definition, because="its definition has no batching rule")
     if version is not None:
         VERSIONS[definition.name] = version
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rlx.dataclass import dataclass
 from rlx.errors import InputError, ShapeError
 from rlx.tracing.pytree import register_dataclass
 

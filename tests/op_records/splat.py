@@ -9,11 +9,14 @@ import numpy as np
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.op import OpDef
 from rlx.splat import ops as splat_ops
-from rlx.splat import reference as stages
-from rlx.splat import reference_pixels as pixels
+from rlx.splat import reference, reference_pixels
 from tests.record_data import Array, exactly
 from tests.records import Operand, OpRecord, over_all_dtypes
 from tests.splat_scenes import Scene, mixed_scene, one_splat, random_scene
+
+stages: Any = reference
+pixels: Any = reference_pixels
+
 
 _SIZE: dict[str, Any] = {"width": 11, "height": 9}
 _TILES: dict[str, Any] = {**_SIZE, "tile_size": 4}

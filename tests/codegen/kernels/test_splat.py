@@ -15,11 +15,14 @@ from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.runtime.toolchain import has_toolchain
 from rlx.splat import ops as splat_ops
-from rlx.splat import reference as stages
+from rlx.splat import reference
 from rlx.splat.layout import Screen
 from rlx.splat.tile_lists import tile_lists
 from tests.splat_oracle import render
 from tests.splat_scenes import NAMES, Array, Scene, camera, mixed_scene, random_scene
+
+stages: Any = reference
+
 
 BACKENDS = ("llvm", "c") if has_toolchain() else ("llvm",)
 SPLATS = 8

@@ -19,7 +19,8 @@ def build(**changed: Any) -> Value:
     dtype = changed.pop("dtype", "f32")
     lengths = {name: changed.pop(name, length) for name, length in shapes.items()}
     given = [graph.input(name, (length,), dtype) for name, length in lengths.items()]
-    return splat_ops.gaussian_splat_render(*given, **changed)
+    image: Value = splat_ops.gaussian_splat_render(*given, **changed)
+    return image
 
 
 @pytest.mark.parametrize(

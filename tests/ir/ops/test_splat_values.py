@@ -14,7 +14,7 @@ from rlx.ir.reference import evaluate
 from rlx.passes.autodiff.prepare import prepare_for_autodiff
 from rlx.passes.lowering.kernel_dispatch import KernelDispatch, Policy, use_common_bodies
 from rlx.splat import ops as splat_ops
-from rlx.splat import reference as stages
+from rlx.splat import reference
 from rlx.splat.layout import (
     gaussian_splat_packed_grad_len,
     gaussian_splat_prep_packed_len,
@@ -31,6 +31,9 @@ from tests.splat_scenes import (
     random_scene,
     tilted_splat,
 )
+
+stages: Any = reference
+
 
 TINY: dict[str, Any] = {
     "tile_size": 8, "max_splat_steps": 32768, "transmittance_threshold": 1e-4,

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlx.splat import reference as splat
-from rlx.splat import reference_pixels as splat_pixels
+from rlx.splat import reference, reference_pixels
 from tests.splat_oracle import render
 from tests.splat_scenes import NAMES, Array, Scene, random_scene
+
+splat: Any = reference
+splat_pixels: Any = reference_pixels
+
 
 SIZE: dict[str, Any] = {"width": 9, "height": 7}
 TILES: dict[str, Any] = {**SIZE, "tile_size": 4}
