@@ -79,7 +79,7 @@ CALLS: dict[str, tuple[type[RlxError], str, Callable[[], Any]]] = {
     "NaN for a place": (
         InputError, r"position is \[0.0, 0.0, nan\]", lambda: seen(position=(0, 0, NAN))),
     "no file": (FormatError, "cannot be read: No such file", lambda: read_ply("missing.ply")),
-    "a folder": (FormatError, "cannot be read: Is a directory", lambda: read_ply(".")),
+    "a folder": (FormatError, "is a directory, not a file", lambda: read_ply(".")),
     "nothing to write": (InputError, "the scene is a NoneType", lambda: write_ply("a", None)),  # type: ignore[arg-type]
     "ragged": (
         ShapeError, r"scales has shape \[5, 3\]",
