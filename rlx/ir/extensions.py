@@ -7,7 +7,6 @@ my_ops = "my_package.ops"
 from __future__ import annotations
 
 import functools
-from importlib.metadata import entry_points
 
 from rlx.ir.op import OPS, OpDef
 
@@ -15,6 +14,8 @@ from rlx.ir.op import OPS, OpDef
 @functools.cache
 def load_extensions() -> None:
     """Import every module that an installed package lists under `rlx.ops`."""
+    from importlib.metadata import entry_points  # takes long to import
+
     for entry in entry_points(group="rlx.ops"):
         entry.load()
 
