@@ -94,9 +94,12 @@ def test_few_windows_are_multiplied_by_weights_as_they_are_in_memory(
     from rlx.torch.rules import convolutions
 
     seen, over_windows = [], convolutions._over_windows
-    monkeypatch.setattr(
-        convolutions, "_over_windows", lambda *args: (seen.append(args), over_windows(*args))[1]
-    )
+
+    def noted(*args: Any) -> Any:
+        seen.append(args)
+        return over_windows(*args)
+
+    monkeypatch.setattr(convolutions, "_over_windows", noted)
     model, x = nn.Conv2d(shape[1], outputs, **how), torch.randn(shape, requires_grad=True)
     found, expected = compiled(model)(x), model(x)
     close(found, expected)

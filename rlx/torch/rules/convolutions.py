@@ -53,8 +53,8 @@ def _has_few_windows(
         return False
     windows = x.shape[0] * math.prod(_positions(x, w, stride, padding, dilation))
     size = math.prod(w.shape)
-    is_few: bool = windows * _FEW <= w.shape[0]
-    return math.prod(w.shape[2:]) > 1 and is_few and size >= _MANY_WEIGHTS
+    is_window = math.prod(w.shape[2:]) > 1
+    return bool(is_window and windows * _FEW <= w.shape[0] and size >= _MANY_WEIGHTS)
 
 
 def _over_windows(
