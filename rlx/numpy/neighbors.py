@@ -27,12 +27,14 @@ def nextafter(x: Any, y: Any, /) -> Array:
     dtype = x.value.dtype
     bits = _WORDS[dtype.size]
     word = emit(ops.bitcast, x, to=bits)
-    grows = e.equal(e.greater(y, x), e.greater(x, 0))
-    moved = emit(ops.bitcast, e.add(word, e.where(grows, 1, -1)), to=dtype)
+    up = e.greater(y, x)
+    one = np.ones((), bits.numpy)
+    step = e.where(e.equal(up, e.greater(x, 0)), one, -one)
     tiny = np.nextafter(np.zeros((), dtype.numpy), np.ones((), dtype.numpy))
-    moved = e.where(e.equal(x, 0), e.where(e.greater(y, 0), tiny, -tiny), moved)
-    moved = e.where(e.equal(x, y), y, moved)
-    return e.where(e.logical_or(e.isnan(x), e.isnan(y)), np.asarray(np.nan, dtype.numpy), moved)
+    moved = emit(ops.bitcast, e.add(word, step), to=dtype)
+    moved = e.where(e.equal(x, 0), e.where(up, tiny, -tiny), moved)
+    is_between = e.logical_or(up, e.less(y, x))  # neither equal, nor one of them NaN
+    return e.where(is_between, moved, e.where(e.equal(x, y), y, e.add(x, y)))
 
 
 @function

@@ -58,12 +58,24 @@ class Trace:
         self.captured: list[TracedArray] = []
         """Arrays of enclosing traces, in the order of the inputs that stand for them."""
         self._inputs: dict[Value, Value] = {}
+        self._numbers: dict[tuple[DType, bytes], Value] = {}
+        """Constants without axes, one for each."""
         self.varying = Varying()
         """Over which axes of ranks its values vary, for `rlx.tracing.axes`, which adds captures."""
 
     def captures(self) -> Iterator[tuple[TracedArray, Value]]:
         """Yield each array of an enclosing trace with the input that replaces it."""
         return zip(self.captured, self._inputs.values(), strict=True)
+
+    def constant(self, array: np.ndarray[Any, Any]) -> Value:
+        """Return a constant; the same one for equal numbers."""
+        if array.ndim:
+            return self.graph.constant(array)
+        key = as_dtype(array.dtype), array.tobytes()
+        value = self._numbers.get(key)
+        if value is None:
+            value = self._numbers[key] = self.graph.constant(array)
+        return value
 
     def lift(self, traced: TracedArray) -> Value:
         """Return the value of this trace that `traced` is, capturing it if need be."""
@@ -194,7 +206,7 @@ def as_value(x: Any, dtype: DType | None = None) -> Value:
     elif isinstance(x, Dim):
         value = trace.graph.extent(value=x)
     else:
-        return trace.graph.constant(concrete(x, dtype))
+        return trace.constant(concrete(x, dtype))
     if dtype is None or value.dtype is dtype:
         return value
     converted: Value = trace.graph.cast(value, to=dtype)
