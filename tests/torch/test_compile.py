@@ -93,7 +93,8 @@ def test_few_windows_are_multiplied_by_weights_as_they_are_in_memory(
 ) -> None:
     from rlx.torch.rules import convolutions
 
-    seen, over_windows = [], convolutions._over_windows
+    seen: list[Any] = []
+    over_windows = convolutions._over_windows
 
     def noted(*args: Any) -> Any:
         seen.append(args)
