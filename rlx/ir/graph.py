@@ -216,6 +216,8 @@ class Graph(builders.Builders[Value]):
         """Arrays that came with params, from the file that the graph was read from."""
         self.output_names: tuple[str, ...] = ()
         """What that file calls the outputs."""
+        self.output_labels: tuple[tuple[str | int, ...], ...] = ()
+        """Names of classes, by output: what its numbers or its columns are the indices of."""
         self.effects: tuple[int, bool] | None = None
         """How many nodes it had when it was known whether one of them has an effect."""
         self._leaves: dict[str, Value] = {}

@@ -32,6 +32,7 @@ from rlx.onnx.node_inputs import as_input, checked_attributes, computed, needs_a
 from rlx.onnx.registry import Operator, find_operator
 from rlx.onnx.scope import Scope, extents_read
 from rlx.onnx.values import (
+    Deferred,
     Weight,
     folds,
     is_known,
@@ -286,6 +287,8 @@ class Importer:
         if any(map(is_symbolic, inputs)):  # as shapes
             return found.translate(*inputs, **attributes)
         if holds_bodies or not all(map(is_known, inputs)):
+            if found.name == "Identity" and isinstance(inputs[0], Deferred):
+                return inputs[0]
             foreign = next((v for v in inputs if not is_supported(v)), None)
             if foreign is not None and not holds_bodies:
                 raise needs_all(proto, inputs)

@@ -15,7 +15,7 @@ from rlx.onnx.inputs import Dims, check_dims, declared_inputs, input_type
 from rlx.onnx.model import Model, names_of, read_model
 from rlx.onnx.scope import Scope
 from rlx.onnx.symbolic import computed
-from rlx.onnx.values import is_known, is_supported, is_symbolic
+from rlx.onnx.values import Deferred, is_known, is_supported, is_symbolic
 from rlx.tracing.trace import Trace, TracedArray, as_value, opened
 from rlx.tracing.tracer import Tracer
 from rlx.tracing.widths import wide_types
@@ -54,11 +54,13 @@ def _graph_of(model: Model, dims: Dims | None) -> Graph:
                 scope.values[name] = declare(trace, name, type)
         importer.run(model.graph.node, scope)
         names = names_of(model.graph.output)
-        outputs = [_output(name, importer.read(name, scope)) for name in names]
+        results = [importer.read(name, scope) for name in names]
+        outputs = [_output(*pair) for pair in zip(names, results, strict=True)]
         trace.graph.set_outputs([as_value(output) for output in outputs])
     graph = trace.graph
     graph.param_values.update(importer.params)
     graph.output_names = tuple(names)
+    graph.output_labels = tuple(r.labels if isinstance(r, Deferred) else () for r in results)
     return graph
 
 
@@ -77,6 +79,9 @@ def _identifier(model: Model) -> str:
 
 
 def _output(name: str, value: Any) -> Any:
+    """Return an output as an array; instead of strings and maps, the numbers they are made of."""
+    if isinstance(value, Deferred) and value.labels:
+        return value.array
     if is_symbolic(value):
         return computed(value)
     if isinstance(value, TracedArray) or (

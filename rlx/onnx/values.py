@@ -70,20 +70,26 @@ class Deferred:
 
     array: Any
     finish: Callable[[Array], Any]
+    labels: tuple[Any, ...] = ()
+    """What the numbers are indices of, or the columns are of."""
 
 
-def _finished(finish: Any, children: list[Any]) -> Any:
-    (array,) = children
+def _finished(kept: Any, children: list[Any]) -> Any:
+    (array,), (finish, labels) = children, kept
     known = isinstance(array, np.ndarray)
-    return finish(array) if known else Deferred(array, finish)
+    return finish(array) if known else Deferred(array, finish, labels)
 
 
-register_pytree_node(Deferred, lambda value: ((value.array,), value.finish), _finished)
+register_pytree_node(
+    Deferred, lambda value: ((value.array,), (value.finish, value.labels)), _finished
+)
 
 
-def deferred(array: Any, finish: Callable[[Array], Any]) -> Any:
+def deferred(array: Any, finish: Callable[[Array], Any], labels: tuple[Any, ...] = ()) -> Any:
     """Return `finish(array)`, after the run where the array is traced."""
-    return Deferred(array, finish) if isinstance(array, TracedArray) else finish(np.asarray(array))
+    if isinstance(array, TracedArray):
+        return Deferred(array, finish, labels)
+    return finish(np.asarray(array))
 
 
 def is_known(value: Any) -> bool:

@@ -294,7 +294,7 @@ def rebuild(
 def finish(target: Graph, source: Graph, value_map: ValueMap) -> None:
     """Give `target` the outputs of `source` and their names, and its leaves the same roles."""
     target.outputs = tuple(value_map[output] for output in source.outputs)
-    target.output_names = source.output_names
+    target.output_names, target.output_labels = source.output_names, source.output_labels
     target.take_roles(source)
 
 

@@ -361,8 +361,22 @@ def test_maps_are_cast_to_rows(how: dict[str, Any], expected: list[list[float]])
             session.run(None, {"x": {9: 1.0}})
 
 
-@pytest.mark.parametrize("made", [NAMED["trees"], zipped({"classlabels_int64s": [1, 2, 3]})])
-def test_a_graph_has_no_strings_and_no_maps(made: Any) -> None:
-    with pytest.raises(UnsupportedError, match="is no tensor that rlx has a dtype for") as caught:
-        rlx.onnx.load(made, dims={"rows": 2})
-    assert "InferenceSession" in str(caught.value)
+@pytest.mark.parametrize(
+    ("made", "labels"),
+    [
+        (zipped({"classlabels_strings": COLORS}), (tuple(COLORS), tuple(COLORS))),
+        (zipped({"classlabels_int64s": [3, 5, 8]}), ((), (3, 5, 8))),
+    ],
+    ids=["strings", "integers"],
+)
+def test_a_graph_has_the_numbers_and_the_labels(made: Any, labels: Any, tmp_path: Any) -> None:
+    graph = rlx.onnx.load(made, dims={"rows": len(X)})
+    assert graph.output_labels == labels
+    chosen, scores = rlx.compile(graph, backend="reference")(X)
+    names, maps = InferenceSession(made, backend="reference").run(None, {"x": X})
+    assert [labels[0][at] if labels[0] else at for at in chosen] == names.tolist()
+    assert [dict(zip(labels[1], row, strict=True)) for row in scores.tolist()] == maps
+    rlx.aot(graph, tmp_path, name="colors", emit_only=True)
+    header = (tmp_path / "colors.h").read_text()
+    written = ", ".join(f'"{each}"' if isinstance(each, str) else str(each) for each in labels[1])
+    assert f"_PROBABILITIES_LABELS {{ {written} }}" in header

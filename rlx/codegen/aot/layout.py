@@ -69,6 +69,8 @@ class Tensor:
     initial: tuple[Space, int] | None = None
     ranks: RankAxis | None = None
     """Those that it reaches, if it is a communicator."""
+    labels: tuple[str | int, ...] = ()
+    """Names of classes, which its numbers or its columns are the indices of."""
     data: Literal | None = field(default=None, repr=False)
 
     @property
@@ -307,7 +309,11 @@ class _ArtifactLayoutMaker:
             if space is not Space.ARENA:
                 raise InternalError(f"output {position} is in the {space.value}, not the arena")
             donated = position in replaces
-            yield Tensor(named[position], c_name, output.type, space, offset, donated=donated)
+            labels = self._plan.graph.output_labels[position : position + 1]
+            yield Tensor(
+                named[position], c_name, output.type, space, offset, donated=donated,
+                labels=labels[0] if labels else (),
+            )  # fmt: skip
 
 
 def _output_names(count: int) -> list[str]:

@@ -10,7 +10,7 @@ from rlx.codegen.aot.status import MEANING, AnyStatus
 from rlx.codegen.c.spelling import literal
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Const, Prim, ValueType, storage
-from rlx.codegen.text import Emitted, identifier, verbatim
+from rlx.codegen.text import Emitted, c_string, identifier, verbatim
 from rlx.dataclass import dataclass
 from rlx.ir.demands import demanded
 from rlx.ir.dtype import DType
@@ -54,6 +54,8 @@ class TensorView:
     extents: tuple[int, ...]
     """Per axis, its largest extent."""
     note: str
+    labels: Emitted
+    """Initializers of the names of classes, which its numbers or its columns are the indices of."""
     offset: int
     bytes: int
     size: Emitted
@@ -127,6 +129,11 @@ class StatusView:
     text: str
 
 
+def _literal(label: str | int) -> Emitted:
+    """Return a label in C: a string or an integer."""
+    return c_string(label) if isinstance(label, str) else verbatim(str(int(label)))
+
+
 def tensor_view(
     tensor: Tensor, prefix: str, role: str, extents: Mapping[str, Emitted]
 ) -> TensorView:
@@ -148,6 +155,7 @@ def tensor_view(
         shape=", ".join(map(str, tensor.type.shape)) or "scalar",
         extents=tuple(_upper(extent) for extent in tensor.type.shape),
         note=_NOTES.get(tensor.type.dtype, "") if tensor.ranks is None else _reached(tensor.ranks),
+        labels=verbatim(", ".join(map(_literal, tensor.labels))),
         offset=tensor.offset,
         bytes=tensor.bytes,
         size=size_text(tensor.type, extents),

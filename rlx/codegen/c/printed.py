@@ -22,8 +22,8 @@ FIELDS: Mapping[str, str] = {
     "status": "name value",
     "step": "args frame_args name",
     "symbol": "c_name constant max min",
-    "t": "axis_symbols bytes c_name c_type constant elements extents initial_offset offset role "
-    "size",
+    "t": "axis_symbols bytes c_name c_type constant elements extents initial_offset labels offset "
+    "role size",
     "t.ranks": "size stride",
 }
 """By what a template calls an object, its fields."""

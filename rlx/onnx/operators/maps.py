@@ -28,7 +28,7 @@ def zip_map(x: Any, *, classlabels_int64s: Any = None, classlabels_strings: Any 
         table = rows.reshape(-1, len(labels))
         return [Map(zip(labels, row.tolist(), strict=True), row.dtype) for row in table]
 
-    return deferred(x, maps)
+    return deferred(x, maps, tuple(labels))
 
 
 @operator("DictVectorizer", domain=_DOMAIN, on_host=True)
