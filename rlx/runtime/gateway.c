@@ -10,6 +10,10 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
+#if NPY_ABI_VERSION < 0x02000000
+#define PyDataType_ELSIZE(dtype) ((dtype)->elsize) /* NumPy 1 has no function */
+#endif
+
 #define MOST_AXES 64 /* of an array, in NumPy 2 */
 #define MOST_ALIGNED 16 /* bytes to which elements of any type are aligned */
 

@@ -129,7 +129,8 @@ def test_arrays_without_elements_and_without_axes_are_taken() -> None:
 
 
 def test_arrays_of_as_many_axes_as_numpy_has_are_taken() -> None:
-    shape = (2, *[1] * 63)
+    most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+    shape = (2, *[1] * (most - 1))
     g = Graph("axes")
     x = g.input("x", shape)
     g.set_outputs([x + x])
