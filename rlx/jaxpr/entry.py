@@ -60,12 +60,15 @@ from rlx.tracing.trace import (
     shape_of,
     source_names,
 )
+from rlx.tracing.widths import PROCESS
 from rlx.transforms.jit import JittedFunction, jit
 from rlx.transforms.jit_entries import WEAK, FastPath
 from rlx.transforms.wrapping import stand_for
 
 Function = Callable[..., Any]
 _RECENT = 4
+_SHORT = 32
+"""Bits of an integer with its sign, which JAX takes whatever its settings are."""
 _PROGRAMS_KEPT = 64
 """Traced programs that a function keeps."""
 
@@ -139,14 +142,14 @@ class JaxFunction:
         self._programs: OrderedDict[Any, TracedCall] = OrderedDict()
         self._compiled: OrderedDict[Any, JittedFunction] = OrderedDict()
         self._fast_paths: OrderedDict[Any, tuple[_FastCall, ...]] = OrderedDict()
-        """Compiled calls by JAX's settings and tree of arguments."""
+        """Compiled calls by tree of arguments, JAX's settings and rlx's."""
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace the function into the open trace of rlx, or run it compiled."""
         if not kwargs and self._fast_paths and current_trace() is None:
             leaves, tree = flatten(args)
-            for way in self._fast_paths.get((tree, trace_context()), ()):
+            for way in self._fast_paths.get((tree, trace_context(), PROCESS.is_narrow), ()):
                 if (results := way.results(leaves)) is not None:
                     return way.join(results)
         call = _Call.of(self, args, kwargs)
@@ -183,7 +186,7 @@ class JaxFunction:
 
     def _run(self, call: _Call) -> Any:
         key = call.structure, call.fixed, trace_context()
-        arrays = list(map(argument_array, call.arrays))
+        arrays = list(map(_argument, call.arrays))
         with self._lock:
             compiled = self._compiled.get(key)
             if compiled is None:
@@ -201,7 +204,7 @@ class JaxFunction:
         if path is None or path.join is None:
             return
         way = _FastCall(path.attempt, path.join, kinds)
-        key = tree, trace_context()
+        key = tree, trace_context(), PROCESS.is_narrow
         with self._lock:
             others = [known for known in self._fast_paths.get(key, ()) if known != way]
             self._fast_paths[key] = (way, *others[: _RECENT - 1])
@@ -230,6 +233,13 @@ class JaxFunction:
         with named_axes(axes):
             traced = jax.make_jaxpr(flat)(*(_abstract(x, symbols) for x in call.arrays))
         return TracedCall(without_dead_code(without_references(traced)), results[0], symbols)
+
+
+def _argument(x: Any) -> Any:
+    """Return `argument_array(x)`; DTypeError for an integer that JAX's does not hold."""
+    if x.__class__ is int:
+        concrete(x, as_dtype(jax.dtypes.canonicalize_dtype(np.int64)))
+    return argument_array(x)
 
 
 def _number(axis: str, size: Extent) -> int:
@@ -281,7 +291,9 @@ class _FastCall:
                 if kind is not False:
                     return None
                 found.append(x)
-            elif kind is cls or (kind is True and cls is WeakArray):
+            elif (kind is cls and (cls is not int or x.bit_length() < _SHORT)) or (
+                kind is True and cls is WeakArray
+            ):
                 found.append(concrete(x))
             elif kind.__class__ is not Fixed or kind.value is not x:
                 return None

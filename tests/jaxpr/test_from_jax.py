@@ -10,7 +10,7 @@ import pytest
 
 import rlx
 import rlx.jax
-from rlx.errors import InternalError, NoRuleError, UnsupportedError
+from rlx.errors import DTypeError, InternalError, NoRuleError, UnsupportedError
 from rlx.ir.dtype import DType
 from rlx.runtime.gateway import find_gateway
 
@@ -425,6 +425,29 @@ def test_a_setting_of_jax_is_followed_by_the_next_call() -> None:
     for is_wide in (False, True, False):
         with jax.enable_x64(is_wide):
             assert f(np.float32(1)).dtype == (np.float64 if is_wide else np.float32)
+
+
+def test_types_of_rlx_become_narrow_for_the_next_call() -> None:
+    f, x = rlx.from_jax(lambda x: x + 1), np.ones(2)
+    find_gateway(wait=True)
+    with jax.enable_x64(True):
+        for is_wide in (True, False, True):
+            with rlx.jax.enable_x64(is_wide):
+                for _ in range(4):
+                    assert f(x).dtype == (np.float64 if is_wide else np.float32)
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**40])
+def test_an_integer_that_jax_does_not_hold_is_refused(number: int) -> None:
+    f = rlx.from_jax(lambda x: x + 1)
+    find_gateway(wait=True)
+    for _ in range(4):
+        assert f(-(2**31)) == 1 - 2**31
+        with pytest.raises(DTypeError, match="does not fit i32"):
+            f(number)
+    with jax.enable_x64(True):
+        for _ in range(4):
+            assert f(number) == number + 1
 
 
 def test_a_deleted_array_is_refused() -> None:
