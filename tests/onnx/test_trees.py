@@ -17,7 +17,7 @@ FLOAT = onnx.TensorProto.FLOAT
 DOMAIN = "ai.onnx.ml"
 
 
-def forest(*, features: int = 3, mode: str = "BRANCH_LEQ", loop: bool = False) -> Any:
+def forest(*, features: int = 3, mode: str = "BRANCH_LEQ", **damaged: Any) -> Any:
     """Return two trees: one of three leaves in two levels, and a single leaf."""
     attributes: dict[str, Any] = {
         "nodes_treeids": [0, 0, 0, 0, 0, 1],
@@ -26,18 +26,33 @@ def forest(*, features: int = 3, mode: str = "BRANCH_LEQ", loop: bool = False) -
         "nodes_values": [0.5, 0.0, -0.5, 0.0, 0.0, 0.0],
         "nodes_modes": [mode, "LEAF", mode, "LEAF", "LEAF", "LEAF"],
         "nodes_truenodeids": [1, 0, 3, 0, 0, 0],
-        "nodes_falsenodeids": [2, 0, 2 if loop else 4, 0, 0, 0],
+        "nodes_falsenodeids": [2, 0, 4, 0, 0, 0],
         "target_treeids": [0, 0, 0, 1],
         "target_nodeids": [1, 3, 4, 0],
         "target_ids": [0, 0, 0, 0],
         "target_weights": [1.0, 2.0, 4.0, 8.0],
         "n_targets": 1,
     }
-    tree = node("TreeEnsembleRegressor", ["x"], ["y"], domain=DOMAIN, **attributes)
+    return ensemble("TreeEnsembleRegressor", 3, **{**attributes, **damaged})
+
+
+def ensemble(operator: str, version: int, **attributes: Any) -> Any:
+    tree = node(operator, ["x"], ["y"], domain=DOMAIN, **attributes)
     made = model([tree], {"x": (FLOAT, [None, 3])}, ["y"])
-    made.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 3))
+    made.opset_import.append(onnx.helper.make_opsetid(DOMAIN, version))
     return made
 
+
+LISTS = (
+    "nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_values", "nodes_modes",
+    "nodes_truenodeids", "nodes_falsenodeids", "target_treeids", "target_nodeids", "target_ids",
+    "target_weights",
+)  # fmt: skip
+
+THIRD: dict[str, Any] = {
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "BRANCH_LEQ", "LEAF", "BRANCH_LEQ", "LEAF"],
+    "nodes_truenodeids": [1, 0, 3, 0, 3, 0],
+}  # node 4 is an inner one, too
 
 COMPARE: dict[str, Any] = {
     "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal,
@@ -58,9 +73,50 @@ def test_leaves_are_reached_by_comparisons_with_nan_and_bounds(mode: str, rows: 
         np.testing.assert_array_equal(y[:, 0], expected)
 
 
-def test_a_cycle_and_a_missing_feature_are_errors() -> None:
+def test_a_missing_feature_is_an_error() -> None:
     x = {"x": np.zeros((2, 3), np.float32)}
-    with pytest.raises(FormatError, match="form a cycle"):
-        InferenceSession(forest(loop=True)).run(None, x)
     with pytest.raises(FormatError, match="reads feature 6 of rows of 3"):
         InferenceSession(forest(features=7)).run(None, x)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        ({"nodes_truenodeids": [1, 0, 9, 0, 0, 0]}, "node 2 of tree 0 has child 9"),
+        ({"nodes_truenodeids": [0, 0, 3, 0, 0, 0]}, "node 0 of tree 0 has child 0"),
+        ({"nodes_falsenodeids": [2, 0, 0, 0, 0, 0]}, "first node of tree 0, its root, is a child"),
+        ({"nodes_falsenodeids": [2, 0, 4, 0, 2, 0], **THIRD}, "nodes of a tree form a cycle"),
+        ({"nodes_modes": ["BRANCH_NOT", *["LEAF"] * 5]}, "a node has mode BRANCH_NOT"),
+        ({"nodes_featureids": [-2, 0, 0, 0, 0, 0]}, "reads feature -2 of rows of 3"),
+        (dict.fromkeys(LISTS), "an ensemble has no trees"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_damaged_tables_are_errors(damaged: dict[str, Any], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        InferenceSession(forest(**damaged)).run(None, {"x": np.zeros((2, 3), np.float32)})
+
+
+def test_nodes_that_no_root_reaches_are_unused() -> None:
+    """Tree 0 loses its inner node, whose leaves would add 2 or 4; ONNX Runtime agrees."""
+    cut = forest(nodes_falsenodeids=[1, 0, 4, 0, 0, 0])
+    (y,) = InferenceSession(cut).run(None, {"x": np.zeros((2, 3), np.float32)})
+    np.testing.assert_array_equal(y, [[9], [9]])
+
+
+@pytest.mark.parametrize("rows", [2, 50])
+def test_trees_may_share_leaves(rows: int) -> None:
+    count = 40
+    splits = np.linspace(-1, 1, count).astype(np.float32)
+    shared = ensemble(
+        "TreeEnsemble", 5, n_targets=1, nodes_featureids=[0] * count,
+        nodes_splits=onnx.numpy_helper.from_array(splits),
+        nodes_modes=onnx.numpy_helper.from_array(np.zeros(count, np.uint8)),
+        nodes_truenodeids=[0] * count, nodes_trueleafs=[1] * count,
+        nodes_falsenodeids=[1] * count, nodes_falseleafs=[1] * count,
+        tree_roots=list(range(count)), leaf_targetids=[0, 0],
+        leaf_weights=onnx.numpy_helper.from_array(np.array([1, 10], np.float32)),
+    )  # fmt: skip
+    x = np.random.default_rng(0).standard_normal((rows, 3)).astype(np.float32)
+    (y,) = InferenceSession(shared).run(None, {"x": x})
+    np.testing.assert_array_equal(y[:, 0], np.where(x[:, :1] <= splits, 1, 10).sum(1))

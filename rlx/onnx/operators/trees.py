@@ -56,11 +56,14 @@ class Trees:
         all trees at once.
         """
         width, own = x.shape[1], weights[self.order]
-        if isinstance(width, int) and self.feature.max(initial=0) >= width:
+        read = self.feature.min(initial=0) or self.feature.max(initial=0)
+        if read < 0 or (isinstance(width, int) and read >= width):
             raise FormatError(
-                f"a tree reads feature {self.feature.max()} of rows of {width}",
+                f"a tree reads feature {read} of rows of {width}",
                 remedy="give rows of as many features as the model was trained on",
             )
+        if not self.roots.size:
+            raise _malformed("an ensemble has no trees")
         if isinstance(x.shape[0], int) and x.shape[0] < _MANY_ROWS:
             return _AGGREGATES[aggregate](rnp.take(own, self._leaves(x), axis=0, mode="clip"), 1)
         join = _JOINS[aggregate]
@@ -179,7 +182,8 @@ def _by_levels(true: Array, false: Array, roots: Array) -> tuple[Array, Array, A
     child: list[Any] = []
     places, depths = [], []
     for root in roots:
-        places.append(len(order))
+        start = len(order)
+        places.append(start)
         level, depth = [int(root)], 0
         order += level
         while level:
@@ -193,11 +197,8 @@ def _by_levels(true: Array, false: Array, roots: Array) -> tuple[Array, Array, A
                     order += both
             depth += bool(following)
             level = following
-            if len(order) > 2 * true.size + 1:
-                raise FormatError(
-                    "the nodes of a tree form a cycle",
-                    remedy="the model is malformed: export it again",
-                )
+            if len(order) - start > 2 * true.size + 1:
+                raise _malformed("the nodes of a tree form a cycle")
         depths.append(depth)
     first, starts, steps = (np.asarray(each, np.int32) for each in (child, places, depths))
     return np.asarray(order, np.int64), first, starts, steps
@@ -211,9 +212,8 @@ def _sets(modes: Array, values: Any, nodes: int) -> Array | None:
     ends = np.flatnonzero(np.isnan(values))
     parts = np.split(np.asarray(values), ends + 1)
     if len(parts) - 1 != owners.size:
-        raise FormatError(
-            f"{len(parts) - 1} sets of members for {owners.size} nodes that ask for one",
-            remedy="the model is malformed: export it again",
+        raise _malformed(
+            f"{len(parts) - 1} sets of members for {owners.size} nodes that ask for one"
         )
     sets = np.full((nodes, max(map(len, parts))), np.nan)
     for owner, part in zip(owners, parts, strict=False):
@@ -239,21 +239,53 @@ def _classic(
     del nodes_hitrates, nodes_hitrates_as_tensor
     keys = list(zip(nodes_treeids, nodes_nodeids, strict=True))
     place = {key: number for number, key in enumerate(keys)}
-    own = np.arange(len(keys))
-    true, false = own.copy(), own.copy()
-    for number, (tree, _) in enumerate(keys):
+    modes = [_mode_of(mode) for mode in nodes_modes]
+    true, false = np.arange(len(keys)), np.arange(len(keys))
+    for number, key in enumerate(keys):
         if nodes_modes[number] != "LEAF":
-            true[number] = place[tree, nodes_truenodeids[number]]
-            false[number] = place[tree, nodes_falsenodeids[number]]
-    below = set(true[true != own]) | set(false[false != own])
-    roots = np.asarray([n for n in own if n not in below], np.int64)
+            true[number] = _place_of_child(place, key, nodes_truenodeids[number])
+            false[number] = _place_of_child(place, key, nodes_falsenodeids[number])
+    roots = _roots(keys, true, false)
     trees = Trees(
         np.asarray(nodes_featureids, np.int64),
         np.asarray(_or_tensor(nodes_values, nodes_values_as_tensor)),
-        np.asarray([_MODES.get(mode, 0) for mode in nodes_modes], np.int64), true, false, roots,
+        np.asarray(modes, np.int64), true, false, roots,
         np.asarray(nodes_missing_value_tracks_true or (0,) * len(keys), bool),
     )  # fmt: skip
     return trees, place
+
+
+def _mode_of(name: str) -> int:
+    """Return the number of a mode; any for leaves, which compare nothing."""
+    known = ("LEAF", *(mode for mode, number in _MODES.items() if number != _MEMBER))
+    if name not in known:
+        raise _malformed(f"a node has mode {name}; modes are {', '.join(known)}")
+    return _MODES.get(name, _LEQ)
+
+
+def _place_of_child(place: dict[tuple[int, int], int], parent: tuple[int, int], child: int) -> int:
+    """Return the place of a child of another node of the same tree."""
+    key = parent[0], child
+    if key == parent or key not in place:
+        raise _malformed(f"node {parent[1]} of tree {parent[0]} has child {child}, which is none")
+    return place[key]
+
+
+def _roots(keys: Sequence[tuple[int, int]], true: Array, false: Array) -> Array:
+    """Return the first node of each tree, its root; nodes that it does not reach are unused."""
+    own = np.arange(len(keys))
+    children = {*true[true != own].tolist(), *false[false != own].tolist()}
+    first: dict[int, int] = {}
+    for number, (tree, _) in enumerate(keys):
+        first.setdefault(tree, number)
+    for tree, number in first.items():
+        if number in children:
+            raise _malformed(f"the first node of tree {tree}, its root, is a child of another one")
+    return np.asarray(list(first.values()), np.int64)
+
+
+def _malformed(message: str) -> FormatError:
+    return FormatError(message, remedy="the model is malformed: export it again")
 
 
 def _weights(
