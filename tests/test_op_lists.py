@@ -12,37 +12,26 @@ from rlx.ir.op import OPS
 ROOT = Path(__file__).parent.parent / "rlx"
 
 LEFT = {
-    "passes/autodiff/rules/control.py": 1,
     "passes/autodiff/rules/quant.py": 2,
     "passes/autodiff/rules/signal.py": 1,
-    "passes/autodiff/singular.py": 8,
+    "passes/autodiff/singular.py": 7,
     "passes/autodiff/spectral.py": 3,
     "passes/checks/automatic.py": 2,
-    "passes/communication/varying.py": 2,
-    "passes/layout/channels_last.py": 3,
+    "passes/layout/channels_last.py": 2,
     "passes/layout/schedule_costs.py": 1,
     "passes/layout/sort_side_by_side.py": 1,
     "passes/layout/tile_convolutions.py": 1,
     "passes/loops/invariant_code_motion.py": 1,
-    "passes/loops/loop_dead_code.py": 1,
-    "passes/loops/nests.py": 2,
-    "passes/loops/simplify_loops.py": 1,
-    "passes/loops/tables.py": 1,
-    "passes/lowering/integer_ranges.py": 2,
+    "passes/loops/nests.py": 1,
     "passes/lowering/int8_dot.py": 2,
+    "passes/lowering/integer_ranges.py": 1,
     "passes/lowering/scaled_products.py": 1,
-    "passes/memory/check.py": 3,
-    "passes/memory/liveness.py": 2,
-    "passes/memory/views.py": 1,
-    "passes/rewrites/hoist_updates.py": 1,
+    "passes/memory/check.py": 2,
     "passes/rewrites/reroll_reductions.py": 2,
-    "passes/rewrites/scalars.py": 2,
     "passes/rewrites/simplify_arithmetic.py": 1,
     "passes/rewrites/simplify_shape.py": 1,
-    "passes/rewrites/update_in_place.py": 1,
     "passes/vmap/rules/indexing.py": 1,
     "passes/vmap/rules/signal.py": 1,
-    "codegen/cost.py": 1,
     "codegen/kernels/build.py": 1,
 }
 """How many lists each file still has: rules that treat a few ops alike, names of kernels, which
@@ -68,3 +57,5 @@ def test_no_file_has_more_lists_of_ops_than_it_had() -> None:
     counts = {str(f.relative_to(ROOT)): lists_of_ops(f.read_text()) for f in files}
     more = Counter(counts) - Counter(LEFT)
     assert not more, f"say it with a trait of rlx.ir.op: {dict(more)}"
+    fewer = Counter(LEFT) - Counter(counts)
+    assert not fewer, f"lower the numbers of LEFT: {dict(fewer)}"

@@ -24,7 +24,9 @@ from rlx.ir.types import TensorType
 Binding = Mapping[str, int]
 CostRule = Callable[[Node, Binding], int]
 flop_rules: Registry[CostRule] = Registry("cost")
-"""FLOPs of a node, where its traits do not tell."""
+"""FLOPs of a node, where its traits do not say."""
+_MOVES = frozenset({Trait.LEAF, Trait.MOVEMENT, Trait.VIEW, Trait.SUBSET})
+"""Traits of ops without arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def node_flops(node: Node, binding: Binding) -> int:
     rule = flop_rules.get(node.op)
     if rule is not None:
         return rule(node, binding)
-    if node.op.has(Trait.LEAF) or node.op.has(Trait.MOVEMENT) or node.op.has(Trait.VIEW):
+    if not _MOVES.isdisjoint(node.op.traits):
         return 0
     fold = fold_map(node) or contraction_map(node)
     if fold is not None:  # a term is taken from each operand, and added
@@ -86,10 +88,7 @@ def node_flops(node: Node, binding: Binding) -> int:
     return sum(_elements(result.type, binding) for result in node.results)
 
 
-_MOVES = (ops.gather, ops.dynamic_slice, ops.dynamic_update_slice)
-
-
-@flop_rules(ops.cast, ops.pack_panels, ops.pack_channels, *_MOVES)
+@flop_rules(ops.cast, ops.pack_panels, ops.pack_channels, ops.dynamic_update_slice)
 def no_flops(_: Node, __: Binding) -> int:
     """Moving and converting is no arithmetic."""
     return 0

@@ -11,7 +11,7 @@ rlx.passes.checks.sweep scan while_loop switch checkpoint custom_call
 rlx.ir.fold_maps stored_matmul conv conv_channels_last stored_conv
 """,
     "cost": """
-rlx.codegen.cost cast pack_panels pack_channels gather dynamic_slice dynamic_update_slice
+rlx.codegen.cost cast pack_panels pack_channels dynamic_update_slice
 """,
     "derivative": """
 rlx.passes.autodiff.rules.collective all_gather reduce_scatter all_to_all collective_broadcast

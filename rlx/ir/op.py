@@ -46,9 +46,11 @@ class Trait(enum.Enum):
     CONTRACTION = "sums products of elements of its two operands over axes"
     ROW_WISE = "makes each row of the result of the same row of operand 0, read several times"
     MOVEMENT = "moves elements and computes nothing"
+    REINDEXES = "each element of the result is one of operand 0, at an index made of attributes"
     GENERATED = "made of its attributes alone, element by element"
     INDEXED_READ = "an operand says at run time which elements of operand 0 are read"
     INDEXED_WRITE = "an operand says at run time where elements are written or added"
+    SCATTERS_SUM = "adds operand 0 to zeros, where operand 1 says at run time"
     CONTROL = "runs its bodies: a loop or a branch"
     ALL_ELEMENTS = "an element of the result may depend on all elements of the operands"
     WINDOWED = "slides windows over the last axes but `inner`; all axes in front are alike"
@@ -64,12 +66,16 @@ class Trait(enum.Enum):
     EXPENSIVE = "an element takes longer than a load: a transcendental function, a remainder"
     EXPANDS = "makes many times the bytes it reads: computed where it is used, not kept"
     VIEW = "the result is the operand's memory under another type"
+    NONNEGATIVE = "no element of the result is below zero or -0.0; one may be NaN"
     EXACT = "rounds nothing: what it gives has the precision of its operands"
     IN_PLACE = "a result may overwrite an operand of the same byte size"
     LEAF = "has no operands and gets its value from outside or from an attribute"
     NAMED = "gets its value from outside, by its name"
+    RESIDENT = "has one value for all runs, which stays in memory between them"
     IMPURE = "two equal nodes need not have equal values"
     FOREIGN = "calls a function from outside of the program: at run time, and not before"
+    EQUALIZES = "exchanges between ranks, and gives all ranks of the axis the same"
+    DISTRIBUTES = "exchanges between ranks, and gives each rank of the axis its own"
     EFFECT = "does more than give results: it runs once, in order, even if they are unread"
     LAYOUT = "changes the layout of elements, for a kernel; transforms see its formula instead"
     FUSED = "made by a pass for speed; transforms see its body instead"
@@ -176,6 +182,11 @@ class OpDef:
 
     def has(self, trait: Trait) -> bool:
         return trait in self.traits
+
+    @property
+    def folds_values(self) -> bool:
+        """True if it folds axes to values of the operand's kind, not to positions."""
+        return self.has(Trait.REDUCTION) and not self.has(Trait.SEARCH)
 
     @property
     def holds_bodies(self) -> bool:

@@ -27,7 +27,7 @@ _FAMILY = "collective"
 Reduction = Literal["sum", "max", "min"]
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.EQUALIZES)
 def all_reduce(
     x: TensorType,
     communicator: TensorType | None = None,
@@ -52,7 +52,7 @@ def all_reduce(
     return x
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR, Trait.EQUALIZES)
 def all_gather(
     x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
 ) -> TensorType:
@@ -62,7 +62,7 @@ def all_gather(
     return x.with_shape((x.shape[0] * axis_size, *x.shape[1:]))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR, Trait.DISTRIBUTES)
 def reduce_scatter(
     x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
 ) -> TensorType:
@@ -77,7 +77,7 @@ def reduce_scatter(
     return x.with_shape((_share("reduce_scatter", x, axis_size), *x.shape[1:]))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR, Trait.DISTRIBUTES)
 def all_to_all(
     x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
 ) -> TensorType:
@@ -87,7 +87,7 @@ def all_to_all(
     return x
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR, Trait.EQUALIZES)
 def collective_broadcast(
     x: TensorType,
     communicator: TensorType | None = None,
@@ -102,7 +102,7 @@ def collective_broadcast(
     return x
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LINEAR, Trait.DISTRIBUTES)
 def collective_permute(
     x: TensorType,
     communicator: TensorType | None = None,
@@ -133,7 +133,7 @@ def axis_index(
     return TensorType(DType.I32, ())
 
 
-@composite(_FAMILY, Trait.ELEMENTWISE)
+@composite(_FAMILY, Trait.ELEMENTWISE, Trait.DISTRIBUTES)
 def vary(x: Value, *, axis_name: str) -> Value:
     """`x` itself, regarded as a value of its own on each rank of the axis.
 

@@ -19,6 +19,7 @@ _FAMILY = "elementwise"
 _NUMERIC = "float int complex"
 _REAL = "float int"
 _EXACT, _CHEAP, _MODERATE, _EXPENSIVE = Trait.EXACT, Trait.CHEAP, Trait.MODERATE, Trait.EXPENSIVE
+_NONNEGATIVE = Trait.NONNEGATIVE
 
 
 def unary(
@@ -56,7 +57,9 @@ def compare(name: str, doc: str, takes: str, *traits: Trait) -> SingleResultOp:
 
 # Sign and rounding
 neg = unary("neg", "`-x`; integers wrap.", _NUMERIC, Trait.LINEAR, _EXACT, _CHEAP)
-abs = unary("abs", "Magnitude; the smallest integer wraps to itself.", _REAL, _EXACT, _CHEAP)
+abs = unary(
+    "abs", "Magnitude; the smallest integer wraps to itself.", _REAL, _EXACT, _CHEAP, _NONNEGATIVE
+)
 sign = unary("sign", "-1, 0 or 1; a NaN stays NaN.", _REAL, _EXACT, _CHEAP)
 round = unary(
     "round", "Nearest integer, halves to even; integers unchanged.", _REAL, _EXACT, _MODERATE
@@ -79,7 +82,7 @@ sqrt = unary(
     _MODERATE,
 )
 rsqrt = unary("rsqrt", "`1 / sqrt(x)`; +inf at +0.", "float complex", _MODERATE)
-exp = unary("exp", "e to the power of `x`.", "float complex", _EXPENSIVE)
+exp = unary("exp", "e to the power of `x`.", "float complex", _EXPENSIVE, _NONNEGATIVE)
 exp2 = unary("exp2", "2 to the power of `x`.", "float complex", _EXPENSIVE)
 expm1 = unary("expm1", "`exp(x) - 1`, exact near zero.", "float complex", _EXPENSIVE)
 log = unary("log", "Natural logarithm; -inf at zero, NaN below.", "float complex", _EXPENSIVE)
@@ -112,7 +115,9 @@ erf_inv = unary(
 
 # Activations with a scalar function of their own
 relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL, _EXACT, _CHEAP)
-sigmoid = unary("sigmoid", "`1 / (1 + exp(-x))`, without overflow.", "float", _EXPENSIVE)
+sigmoid = unary(
+    "sigmoid", "`1 / (1 + exp(-x))`, without overflow.", "float", _EXPENSIVE, _NONNEGATIVE
+)
 
 # Predicates
 logical_not = unary("logical_not", "Negation of a bool.", "bool", _CHEAP, gives=DType.BOOL)

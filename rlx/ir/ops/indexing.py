@@ -59,7 +59,7 @@ def _gather_picked(
     require_dtype(indices, "int", "indices")
 
 
-@op(_FAMILY, Trait.INDEXED_WRITE, Trait.MAY_FAULT)
+@op(_FAMILY, Trait.INDEXED_WRITE, Trait.SCATTERS_SUM, Trait.MAY_FAULT)
 def gather_backward(dy: TensorType, indices: TensorType, *, axis: int, size: Extent) -> TensorType:
     """Add the slices of `dy` into zeros shaped like the table of `gather`: its transpose.
 
@@ -79,7 +79,7 @@ def gather_backward(dy: TensorType, indices: TensorType, *, axis: int, size: Ext
     return dy.with_shape((*dy.shape[:position], size, *dy.shape[end:]))
 
 
-def scatter(name: str, doc: str, takes: str) -> SingleResultOp:
+def scatter(name: str, doc: str, takes: str, *traits: Trait) -> SingleResultOp:
     """Declare a fold of `updates[i]` into row `indices[i]` of `size` rows, for `i` ascending."""
 
     def infer(updates: TensorType, indices: TensorType, *, size: Extent) -> TensorType:
@@ -92,9 +92,8 @@ def scatter(name: str, doc: str, takes: str) -> SingleResultOp:
             )
         return updates.with_shape((size, *updates.shape[indices.rank :]))
 
-    return declare_op(
-        name, _FAMILY, infer, traits=(Trait.INDEXED_WRITE, Trait.MAY_FAULT), doc=f"{doc}{_ROWS}"
-    )
+    always = (Trait.INDEXED_WRITE, Trait.MAY_FAULT)
+    return declare_op(name, _FAMILY, infer, traits=(*always, *traits), doc=f"{doc}{_ROWS}")
 
 
 _ROWS = """
@@ -105,6 +104,7 @@ scatter_add = scatter(
     "scatter_add",
     "Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending.",
     "float int complex",
+    Trait.SCATTERS_SUM,
 )
 scatter_mul = scatter(
     "scatter_mul",

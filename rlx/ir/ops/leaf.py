@@ -19,13 +19,13 @@ def input(*, name: str, type: TensorType) -> TensorType:
     return _declared(name, type)
 
 
-@op("shape", Trait.LEAF, Trait.NAMED)
+@op("shape", Trait.LEAF, Trait.NAMED, Trait.RESIDENT)
 def param(*, name: str, type: TensorType) -> TensorType:
     """An array set once and kept between calls: a weight."""
     return _declared(name, type)
 
 
-@op("shape", Trait.LEAF)
+@op("shape", Trait.LEAF, Trait.RESIDENT)
 def constant(*, value: Literal) -> TensorType:
     """An array embedded in the graph."""
     return value.type

@@ -19,7 +19,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "shape"
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.VIEW, Trait.LINEAR)
+@op(_FAMILY, Trait.MOVEMENT, Trait.REINDEXES, Trait.VIEW, Trait.LINEAR)
 def reshape(x: TensorType, *, shape: Shape) -> TensorType:
     """Read the same elements, in row-major order, under another shape.
 
@@ -44,7 +44,7 @@ def reshape(x: TensorType, *, shape: Shape) -> TensorType:
     return x.with_shape(resolved)
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR)
+@op(_FAMILY, Trait.MOVEMENT, Trait.REINDEXES, Trait.LINEAR)
 def transpose(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
     """Permute the axes: result axis `d` is operand axis `perm[d]`."""
     if sorted(perm) != list(range(x.rank)):
@@ -55,7 +55,7 @@ def transpose(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
     return x.with_shape(tuple(x.shape[axis] for axis in perm))
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR)
+@op(_FAMILY, Trait.MOVEMENT, Trait.REINDEXES, Trait.LINEAR)
 def expand(x: TensorType, *, shape: Shape) -> TensorType:
     """Broadcast to `shape`: new leading axes and extents of 1 repeat; -1 keeps an extent."""
     missing = len(shape) - x.rank
@@ -82,7 +82,7 @@ def expand(x: TensorType, *, shape: Shape) -> TensorType:
     return x.with_shape(resolved)
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR, Trait.SUBSET)
+@op(_FAMILY, Trait.MOVEMENT, Trait.REINDEXES, Trait.LINEAR, Trait.SUBSET)
 def narrow(x: TensorType, *, axis: int, start: Extent, length: Extent) -> TensorType:
     """Take `length` consecutive elements of `axis` from `start` on."""
     position = normalize_axis(axis, x.rank)
@@ -116,7 +116,7 @@ def concat(*tensors: TensorType, axis: int) -> TensorType:
     return first.with_shape(_with_extent(first.shape, position, total))
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR)
+@op(_FAMILY, Trait.MOVEMENT, Trait.REINDEXES, Trait.LINEAR)
 def reverse(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
     """Reverse the order of the elements along each of `axes`."""
     normalize_axes(axes, x.rank)
@@ -142,7 +142,7 @@ def pad(
     return x.with_shape(tuple(before + extent + after for before, extent, after in sides))
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR, Trait.SUBSET)
+@op(_FAMILY, Trait.MOVEMENT, Trait.REINDEXES, Trait.LINEAR, Trait.SUBSET)
 def slice(
     x: TensorType, *, start: tuple[int, ...], stop: tuple[Extent, ...], step: tuple[int, ...]
 ) -> TensorType:

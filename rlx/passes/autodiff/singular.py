@@ -39,7 +39,6 @@ from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.scalars import number
 
 _AXES = ("_contracting", "_batch")
-_MOVEMENT: frozenset[OpDef] = frozenset({ops.expand, ops.reshape, ops.transpose})
 _ROOTS: frozenset[OpDef] = frozenset({ops.sqrt, ops.abs, ops.hypot})
 _WITH_BODIES: frozenset[OpDef] = frozenset(
     {
@@ -50,9 +49,9 @@ _WITH_BODIES: frozenset[OpDef] = frozenset(
         ops.checkpoint,
     }
 )
-_TERMWISE: frozenset[OpDef] = _MOVEMENT | {
-    ops.reduce_sum, ops.reduce_mean, ops.reduce_max, ops.narrow, ops.cast, ops.cumsum,
-}  # fmt: skip
+_TERMWISE: frozenset[OpDef] = frozenset(
+    {ops.reduce_sum, ops.reduce_mean, ops.reduce_max, ops.cast, ops.cumsum}
+)
 
 
 def vanishes_with_its_gradient(u: Value) -> bool:
@@ -71,7 +70,8 @@ def vanishes_with_its_gradient(u: Value) -> bool:
         return all(map(_vanishes, operands))
     if u.op is ops.where:
         return all(map(_vanishes, operands[1:]))
-    return u.op in _TERMWISE and vanishes_with_its_gradient(operands[0])
+    is_termwise = u.op in _TERMWISE or u.op.has(Trait.REINDEXES)
+    return is_termwise and vanishes_with_its_gradient(operands[0])
 
 
 def _is_product_with_itself(u: Value) -> bool:
@@ -84,9 +84,14 @@ def _is_product_with_itself(u: Value) -> bool:
     return a_row is b_column and u.shape[-2:] == (1, 1)
 
 
+def _is_whole(op: OpDef) -> bool:
+    """True for ops that move all elements of an operand."""
+    return op.has(Trait.REINDEXES) and not op.has(Trait.SUBSET)
+
+
 def _unmoved(u: Value) -> Value:
     """Return what `u` is a view or broadcast of."""
-    while u.op in _MOVEMENT:
+    while _is_whole(u.op):
         u = u.node.operands[0]
     return u
 

@@ -16,18 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import OpDef
+from rlx.ir.op import OpDef, Trait
 from rlx.passes.rewrite import bodies_of
 
 Axes = frozenset[str]
 """Names of axes of a mesh."""
 
 NONE: Axes = frozenset()
-
-_EQUAL = frozenset({ops.all_reduce, ops.all_gather, ops.collective_broadcast})
-"""What gives every rank of the axis the same."""
-_OWN = frozenset({ops.reduce_scatter, ops.all_to_all, ops.collective_permute, ops.vary})
-"""What gives each rank of the axis something of its own, from whatever operand."""
 
 
 class Varying:
@@ -58,10 +53,10 @@ def _after(node: Node, axes: Axes) -> Axes:
     """Return the axes of the result of an op whose operands vary over `axes`."""
     if node.op is ops.axis_index and node.operands:
         return axes | {node.attribute("axis_name")}
-    exchanged = node.op in _EQUAL and len(node.operands) == 2
+    exchanged = node.op.has(Trait.EQUALIZES) and len(node.operands) == 2
     if exchanged:
         return axes - {node.attribute("axis_name")}
-    if node.op is ops.vary or (node.op in _OWN and len(node.operands) == 2):
+    if node.op is ops.vary or (node.op.has(Trait.DISTRIBUTES) and len(node.operands) == 2):
         return axes | {node.attribute("axis_name")}
     return axes.union(*(_inside(body) for body in bodies_of(node.attrs)))
 
@@ -69,7 +64,7 @@ def _after(node: Node, axes: Axes) -> Axes:
 def _inside(body: Graph) -> Iterator[str]:
     """Yield the axes that the ops of a body name, for an op that has no rule for its bodies."""
     for node in body.nodes:
-        if node.op in _OWN or node.op is ops.axis_index:
+        if node.op.has(Trait.DISTRIBUTES) or node.op is ops.axis_index:
             yield node.attribute("axis_name")
         for inner in bodies_of(node.attrs):
             yield from _inside(inner)

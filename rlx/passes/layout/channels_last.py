@@ -42,8 +42,6 @@ _PER_AXIS = (ops.pad, ops.slice)
 """Ops whose attributes have an entry for every axis."""
 
 _ALONG_AXIS = (ops.concat, ops.narrow)
-_OVER_PIXELS = (ops.reduce_max, ops.reduce_mean, ops.reduce_min, ops.reduce_sum)
-"""Ops that fold the pixels of each channel, which stay images where the axes are kept."""
 
 _JOIN = 1.5
 """What a joined byte costs, in bytes packed: measured, DenseNet-121 loses and SqueezeNet gains."""
@@ -92,7 +90,7 @@ def _is_able(node: Node, fixed: frozenset[Node], target: Target) -> bool:
         return node.attribute("inner") == 0 and given == node.result.rank - 2
     if node.op in _PER_AXIS or node.op in _ALONG_AXIS:
         return True
-    if node.op in _OVER_PIXELS:
+    if node.op.folds_values:  # of the pixels of each channel: still an image
         return bool(node.attribute("keepdims")) and min(_axes(node), default=0) > 1
     return node.op.has(Trait.ELEMENTWISE) and node.result.dtype.is_float
 
@@ -289,7 +287,7 @@ def _attributes(node: Node) -> Attrs:
         turned = {name: (value[0], *value[2:], value[1])
                   for name, value in given.items() if isinstance(value, tuple)}  # fmt: skip
         return make_attrs(node.op, {**given, **turned})
-    if node.op in _OVER_PIXELS:
+    if node.op.folds_values:
         return make_attrs(node.op, {**given, "axes": tuple(axis - 1 for axis in _axes(node))})
     if node.op in _ALONG_AXIS:
         axis = normalize_axis(given["axis"], node.result.rank)

@@ -9,6 +9,7 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts, loop_signature, rebuild_loop
+from rlx.ir.op import Trait
 from rlx.passes.loops.rebuild_body import restricted
 from rlx.passes.rewrite import (
     Rewritten,
@@ -34,7 +35,7 @@ def loop_dead_code(graph: Graph) -> Rewritten:
         %c, %y = scan %c0, %k, %xs {(c, k, x) -> (c + x, k * x)}; return %c
                                            ->      %c = scan %c0, %xs {(c, x) -> (c + x)}
     """
-    if not any(node.op in _PRUNED for node in graph.nodes):
+    if not any(node.op.has(Trait.CONTROL) for node in graph.nodes):
         return unchanged(graph)
     keeps = _plan(graph)
     target = Graph(graph.name)
@@ -47,9 +48,6 @@ def loop_dead_code(graph: Graph) -> Rewritten:
             copy_node(target, node, value_map)
     finish(target, graph, value_map)
     return Rewritten(target, value_map) if target != graph else unchanged(graph)
-
-
-_PRUNED = (ops.scan, ops.while_loop, ops.switch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +140,7 @@ def _plan(graph: Graph) -> dict[Node, _Keep | None]:
         results = [i for i, result in enumerate(node.results) if result in used]
         if not results and not has_effect(node):
             continue
-        keep = _keep(node, results) if node.op in _PRUNED and not is_impure(node) else None
+        keep = _keep(node, results) if node.op.has(Trait.CONTROL) and not is_impure(node) else None
         keeps[node] = keep
         if keep is None:
             used.update(node.operands)

@@ -38,7 +38,6 @@ FEW_TERMS = 4
 """Terms of a sum that is one expression."""
 
 _OTHERS = (ops.input, ops.constant, ops.iota, ops.barrier, ops.reshape, ops.matmul)
-_FOLDS = (ops.reduce_sum, ops.reduce_mean, ops.reduce_max, ops.reduce_min, ops.reduce_prod)
 
 
 def fits_nest(body: Graph) -> bool:
@@ -65,7 +64,7 @@ def has_elements(node: Node) -> bool:
     """True if an element of the result follows from elements of the operands, one by one."""
     if len(node.results) != 1:
         return False
-    known = node.op in _OTHERS or node.op in _FOLDS
+    known = node.op in _OTHERS or node.op.folds_values
     return known or node.op.has(Trait.ELEMENTWISE) or moves(node)
 
 

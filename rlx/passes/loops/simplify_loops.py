@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlx.ir import ops
 from rlx.ir.graph import Graph
+from rlx.ir.op import Trait
 from rlx.passes.loops.empty_loops import drop_empty_loops
 from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
 from rlx.passes.loops.loop_cse import loop_cse
@@ -26,7 +26,7 @@ _PASSES = (
 def simplify_loops(graph: Graph) -> Rewritten:
     """Merge, hoist, prune, and simplify again; requires common subexpressions to be one."""
     done = unchanged(graph)
-    if any(node.op in (ops.scan, ops.while_loop, ops.switch) for node in graph.nodes):
+    if any(node.op.has(Trait.CONTROL) for node in graph.nodes):
         for following in _PASSES:
             done = done.then(following)
     return done

@@ -42,11 +42,6 @@ def _indexes(op: OpDef) -> bool:
     return op.has(Trait.INDEXED_READ) or (op.has(Trait.INDEXED_WRITE) and op.has(Trait.IN_PLACE))
 
 
-def _adds(op: OpDef) -> bool:
-    """True for ops that add up elements where an operand says, in an array of their own."""
-    return op in (ops.scatter_add, ops.gather_backward)
-
-
 def table_positions(graphs: Iterable[Graph], largest: int) -> frozenset[int]:
     """Return the inputs, alike in all `graphs`, that have to be tables."""
     found: set[int] = set()
@@ -56,7 +51,7 @@ def table_positions(graphs: Iterable[Graph], largest: int) -> frozenset[int]:
         for node in graph.nodes:
             if _indexes(node.op) and node.operands[0] in positions:
                 found.add(positions[node.operands[0]])
-            if node.op is ops.add and any(_adds(o.op) for o in node.operands):
+            if node.op is ops.add and any(o.op.has(Trait.SCATTERS_SUM) for o in node.operands):
                 found.update(positions[o] for o in node.operands if o in positions)
     return frozenset(found)
 
@@ -101,7 +96,7 @@ class _Search:
         tables = [operand for operand in node.operands if operand in self.versions]
         if any(self.last[self.versions[table]] is not table for table in tables):
             return False
-        if _adds(node.op) or self._is_large_pad(node):
+        if node.op.has(Trait.SCATTERS_SUM) or self._is_large_pad(node):
             self.additions.add(node.result)
             whole = _has_whole_indices(node) and all(map(self._is_small, tables))
             return whole and self._is_only_added(node.result)
@@ -166,7 +161,7 @@ def _has_one_shape(node: Node) -> bool:
 
 def _has_whole_indices(node: Node) -> bool:
     """Indices that are floats are rounded; that is left to the kernels of whole ops."""
-    if _indexes(node.op) or _adds(node.op):
+    if _indexes(node.op) or node.op.has(Trait.SCATTERS_SUM):
         return node.operands[-1].dtype.is_int
     return True
 

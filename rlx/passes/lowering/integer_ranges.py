@@ -9,6 +9,7 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
+from rlx.ir.op import Trait
 from rlx.passes.rewrites.scalars import splat
 
 EXACT = 1 << 24
@@ -16,7 +17,6 @@ EXACT = 1 << 24
 _MOST_STEPS = 12
 """Nodes that are followed from a product towards what bounds its operand."""
 _RANGES = {DType.BOOL: (0, 1), DType.I8: (-128, 127), DType.U8: (0, 255)}
-_MOVING = frozenset({ops.reshape, ops.transpose, ops.expand, ops.narrow, ops.slice, ops.reverse})
 
 
 class Range(NamedTuple):
@@ -49,7 +49,7 @@ def _range_by_operands(value: Value, steps: int) -> Range | None:
     if value.op is ops.constant:
         return _constant_range(value)
     operands = value.node.operands
-    if value.op in _MOVING or value.op is ops.cast:
+    if value.op.has(Trait.REINDEXES) or value.op is ops.cast:
         return range_of(operands[0], steps)
     if value.op in (ops.add, ops.sub):
         left, right = (range_of(operand, steps) for operand in operands)

@@ -90,7 +90,7 @@ class _Simulation:
                     self._fault(f"{value.label} at {slot.offset} is not aligned")
 
     def _execute(self, node: Node) -> None:
-        if node.op.name in ("input", "param"):
+        if node.op.has(Trait.NAMED):
             return
         if self._is_view(node):
             self._check_view(node)

@@ -11,7 +11,7 @@ from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import is_aligned, maps
-from rlx.ir.loop_signature import loop_signature
+from rlx.ir.loop_signature import is_loop, loop_signature
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
 from rlx.passes.loops.fuse_loop_bodies import LARGEST_VALUE
@@ -164,7 +164,7 @@ class _Analysis:
         step = self.step[node]
         held = Range(result, result.type.bytes, step, max(step, self.last_read.get(result, step)))
         held.outside = result in self.outside
-        held.resident = node.op in (ops.param, ops.constant) or self._is_kept(result, node)
+        held.resident = node.op.has(Trait.RESIDENT) or self._is_kept(result, node)
         if node.op.has(Trait.LEAF) or held.resident:
             held.birth, held.death = 0, self.end
         self.ranges[result] = held
@@ -204,7 +204,7 @@ def overwritable(node: Node, result: Value) -> list[int]:
     """
     if node.op is ops.fused:
         positions: Iterable[int] = _pointwise_inputs(node, result)
-    elif node.op in (ops.scan, ops.while_loop):
+    elif is_loop(node):
         positions = _first_carry(node, result)
     elif not node.op.has(Trait.IN_PLACE):
         positions = ()

@@ -19,7 +19,8 @@ def view_of(node: Node) -> int | None:
         return 0
     if node.op is ops.cast:
         return 0 if node.operands[0].dtype is node.result.dtype else None
-    return _box_offset(node) if node.op in (ops.narrow, ops.slice) else None
+    is_box = node.op.has(Trait.REINDEXES) and node.op.has(Trait.SUBSET)
+    return _box_offset(node) if is_box else None
 
 
 def root_of(value: Value) -> tuple[Value, int]:

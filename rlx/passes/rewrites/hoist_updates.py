@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
 from rlx.passes.loops.rebuild_body import BodyBuilder
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, live_nodes, rewrite
@@ -33,9 +34,6 @@ def hoist_updates(graph: Graph) -> Rewritten:
                                           ->   %3 = dynamic_update_slice %x, %1, %2
     """
     return apply_rewrites(graph, [_choice_of_branches, _choice_of_values])
-
-
-_UPDATES = (ops.dynamic_update_slice, ops.scatter_add, ops.gather_backward)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,11 @@ def _readers(graph: Graph) -> Counter[Value]:
 def _writes_in_branch(node: Node) -> bool:
     """True if a branch has an op that may update one slice."""
     branches: tuple[Graph, ...] = node.attribute("branches")
-    return any(inner.op in _UPDATES for branch in branches for inner in branch.nodes)
+    return any(_may_update(inner) for branch in branches for inner in branch.nodes)
+
+
+def _may_update(node: Node) -> bool:
+    return node.op is ops.dynamic_update_slice or node.op.has(Trait.SCATTERS_SUM)
 
 
 @rewrite(ops.switch, when=_writes_in_branch)

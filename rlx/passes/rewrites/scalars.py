@@ -10,16 +10,13 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import OpDef
+from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
-
-_SPREADING: frozenset[OpDef] = frozenset({ops.expand, ops.reshape, ops.transpose})
-_NONNEGATIVE: frozenset[OpDef] = frozenset({ops.abs, ops.exp, ops.sigmoid})
 
 
 def splat(value: Value) -> Any:
     """Return the NumPy scalar that all elements of `value` equal bit for bit, or None."""
-    while value.op in _SPREADING:
+    while value.op.has(Trait.REINDEXES) and not value.op.has(Trait.SUBSET):
         value = value.node.operands[0]
     if value.op is not ops.constant:
         return None
@@ -53,8 +50,8 @@ def is_power_of_two(value: float) -> bool:
 
 def is_nonnegative(value: Value) -> bool:
     """True if no element is below zero or -0.0 (NaN may occur)."""
-    if value.op in _NONNEGATIVE:
-        return True
+    if value.op.has(Trait.NONNEGATIVE):
+        return not value.dtype.is_complex
     if value.op is ops.square:
         return not value.dtype.is_complex and value.dtype.is_float
     return value.op is ops.mul and value.node.operands[0] is value.node.operands[1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis
 from rlx.ir.types import TensorType
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
@@ -54,7 +55,7 @@ def _is_sparse(value: Value, depth: int = _DEEPEST) -> bool:
         return depth > 0 and _is_sparse(value.node.operands[0], depth - 1)
     if value.op is ops.dynamic_update_slice:
         return bool(splat(value.node.operands[0]) == 0)
-    return value.op in (ops.scatter_add, ops.gather_backward) and _has_one_index(value.node)
+    return value.op.has(Trait.SCATTERS_SUM) and _has_one_index(value.node)
 
 
 def _added(x: Value, sparse: Value) -> Value:

@@ -118,6 +118,37 @@ def test_windows_slide_over_the_last_axes_but_the_inner_ones(record: OpRecord) -
     )
 
 
+def test_ops_that_reindex_give_elements_of_operand_0_and_all_of_them_but_for_a_subset() -> None:
+    for record in records():
+        if record.op.has(Trait.REINDEXES):
+            for dtype in record.dtypes:
+                operands = _operands(record, dtype, 1)
+                (moved,) = _evaluated(record, operands, dtype)
+                given, found = (
+                    {x.tobytes() for x in each.ravel()} for each in (operands[0], moved)
+                )
+                assert found <= given, f"{record.id} {dtype}"
+                whole = not record.op.has(Trait.SUBSET) and moved.size > 0
+                assert not whole or found == given, f"{record.id} {dtype}"
+
+
+def test_nonnegative_ops_give_no_negative_element() -> None:
+    for record in records():
+        if record.op.has(Trait.NONNEGATIVE):
+            for dtype in record.dtypes:
+                if dtype.is_float:
+                    (result,) = _evaluated(record, _operands(record, dtype, 1), dtype)
+                    signed = np.signbit(result) & ~np.isnan(result)
+                    assert not signed.any(), f"{record.id} {dtype}"
+
+
+@pytest.mark.parametrize("record", _with(Trait.SCATTERS_SUM, dtype=DType.F64), ids=lambda r: r.id)
+def test_what_scatters_a_sum_adds_each_element_of_operand_0_once(record: OpRecord) -> None:
+    updates, indices = _operands(record, DType.F64, 1)
+    (added,) = _evaluated(record, [updates, indices], DType.F64)
+    np.testing.assert_allclose(added.sum(), updates.sum(), rtol=1e-12)
+
+
 def test_views_keep_the_bytes_of_their_operand() -> None:
     for record in records():
         if record.op.has(Trait.VIEW):

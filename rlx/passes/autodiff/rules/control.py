@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.op import Trait
 from rlx.passes.autodiff.derived import graft, place, present
 from rlx.passes.autodiff.errors import NoDerivativeError
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp, zero
@@ -45,7 +46,7 @@ def _held_back(operand: Value, at: Pullback) -> Value:
 
     Params may be merged and hoisted: what depends on them alone is computed in `setup`.
     """
-    if operand.op in (ops.param, ops.constant):
+    if operand.op.has(Trait.RESIDENT):
         return operand
     return ops.barrier(operand, *present(at.cotangents))
 
