@@ -14,10 +14,12 @@ import hashlib
 import marshal
 from typing import Any
 
+from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.literal import Literal
 from rlx.ir.op import Attrs, OpDef, Trait
+from rlx.ir.reports import report_of
 
 _AS_THEY_ARE = frozenset({bool, int, float, complex, str, bytes, type(None)})
 _SMALL = 256
@@ -31,16 +33,20 @@ def graph_digest(graph: Graph) -> str | None:
     """Return the digest of `graph`; None if it is not known what one of its ops means.
 
     The kernel of an op that a user defined is code, for which its version has to do, and what a
-    function from outside is called by is known to this process alone.
+    function from outside is called by is known to this process alone. So is the number of a
+    check's report: the digest has the report's content instead, and says which checks share one.
     """
     try:
-        return graph.once(_digest).hex()
+        return graph.once(_digest)[0].hex()
     except _OpaqueError:
         return None
 
 
-def _digest(graph: Graph) -> bytes:
-    return hashlib.sha256(marshal.dumps(_Forms().graph(graph), _MARSHAL_VERSION)).digest()
+def _digest(graph: Graph) -> tuple[bytes, tuple[int, ...]]:
+    """Return the digest, and the numbers of the reports of checks by their first use."""
+    forms = _Forms()
+    form = marshal.dumps(forms.graph(graph), _MARSHAL_VERSION)
+    return hashlib.sha256(form).digest(), tuple(forms.reports)
 
 
 class _OpaqueError(Exception):
@@ -49,6 +55,10 @@ class _OpaqueError(Exception):
 
 class _Forms:
     """Graphs as what `marshal` writes; a body that several nodes hold is written once."""
+
+    def __init__(self) -> None:
+        self.reports: dict[int, int] = {}
+        """Number of a report in this process -> its place among those of the graph."""
 
     def graph(self, graph: Graph) -> list[Any]:
         return [
@@ -62,11 +72,23 @@ class _Forms:
     def _node(self, node: Node) -> tuple[Any, ...]:
         operands = [(operand.node.index, operand.index) for operand in node.operands]
         version = "" if _is_ours(node.op) else VERSIONS.get(node.op.name)
-        if version is None or node.op.has(Trait.FOREIGN):
+        is_check = node.op is ops.check
+        if version is None or (node.op.has(Trait.FOREIGN) and not is_check):
             raise _OpaqueError
         lowering = self._plain(node.lowering)
-        attributes = self._attributes(node.attrs)
+        attributes = self._check(node) if is_check else self._attributes(node.attrs)
         return node.op.name + version, operands, attributes, node.name, node.scope, lowering
+
+    def _check(self, node: Node) -> list[Any]:
+        number = node.attribute("report")
+        try:
+            content = report_of(number).content()
+        except GraphError as error:  # of another process
+            raise _OpaqueError from error
+        return [content, self._place(number)]
+
+    def _place(self, report: int) -> int:
+        return self.reports.setdefault(report, len(self.reports))
 
     def _attributes(self, attrs: Attrs) -> list[Any]:
         return [self._plain(getattr(attrs, name)) for name in attrs.__dataclass_fields__]
@@ -82,7 +104,8 @@ class _Forms:
         if isinstance(value, enum.Enum):
             return [value.__class__.__name__, value.name]
         if isinstance(value, Graph):
-            return ["body", value.once(_digest)]
+            digest, reports = value.once(_digest)
+            return ["body", digest, *map(self._place, reports)]
         if dataclasses.is_dataclass(value):
             fields = (getattr(value, field) for field in value.__dataclass_fields__)
             return [value.__class__.__name__, *map(self._plain, fields)]

@@ -1,6 +1,7 @@
 """Messages of checks, by the numbers that ops `check` have of them.
 
-A report is data: two equal ones have one number, which holds in this process.
+A report is data: two equal ones have one number, which holds in this process. What a compiled
+program is kept by (`ir.digest`) has the content of its reports in place of their numbers.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ class Report(ABC):
     def summary(self) -> str:
         """Say what is checked, without values: what an artifact in C has of the message."""
         return str(self.error.__doc__).partition("\n")[0]
+
+    def content(self) -> str:
+        """Return what the report is in every process: its kind and fields, but not its line."""
+        fields = (name for name in self.__dataclass_fields__ if name not in ("error", "source"))
+        parts = (f"{name}={getattr(self, name)!r}" for name in fields)
+        return " ".join((type(self).__qualname__, self.error.__qualname__, *parts))
 
     def raised(self, values: Sequence[Any]) -> CheckError:
         """Return the error to raise."""

@@ -22,6 +22,7 @@ from rlx.jaxpr.internals import JaxprEqn, user_source
 from rlx.jaxpr.interpret import rule
 from rlx.jaxpr.types import dtype_of, shape_of_aval
 from rlx.tracing.apply import emit
+from rlx.tracing.trace import shape_of
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,29 @@ class _Checkified(Report):
         made = (jax.tree_util.tree_unflatten(t, range(t.num_leaves)) for t in _kinds(blank))
         return "; ".join(getattr(error, "fmt_string", type(error).__name__) for error in made)
 
+    def content(self) -> str:
+        """The texts; JAX numbers errors per process, and its trees have those numbers."""
+        return f"{type(self).__qualname__} {self.error.__qualname__} {self.summary()!r}"
+
     def message(self, values: Sequence[Any]) -> str:
-        return str(jax.tree_util.tree_unflatten(self.tree, values).get())
+        error = jax.tree_util.tree_unflatten(self.tree, values)
+        return str(_with_code(error, next(iter(error._metadata))).get())
 
 
 def _kinds(error: Any) -> list[Any]:
     """Return the trees of the exceptions that an error may hold."""
     return list(error._metadata.values())
+
+
+def _with_code(error: Any, code: int) -> Any:
+    """Return an error with this code in place of its own; one of several codes keeps them.
+
+    JAX counts codes per process: a graph has 0 in place of the one, to be the same in all.
+    """
+    if len(error._metadata) > 1:
+        return error
+    codes = {kind: np.full(shape_of(x), code, np.int32) for kind, x in error._code.items()}
+    return error._replace(_code=codes)
 
 
 @rule("check")
@@ -51,8 +68,10 @@ def check(equation: JaxprEqn, *operands: Any) -> Any:
         return []
     tree = equation.params["err_tree"]
     report = _Checkified(FailedCheckError, tree, source=user_source(equation))
-    for failed in jax.tree_util.tree_unflatten(tree, operands)._pred.values():
-        emit(ops.check, rnp.any(failed), *operands, report=number_of(report))
+    error = _with_code(jax.tree_util.tree_unflatten(tree, operands), 0)
+    values = jax.tree_util.tree_leaves(error)
+    for failed in error._pred.values():
+        emit(ops.check, rnp.any(failed), *values, report=number_of(report))
     return []
 
 

@@ -18,7 +18,7 @@ _SAME = (
     "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "igamma",
     "igamma_grad_a", "igammac", "imag", "is_finite", "le", "lgamma", "log", "log1p", "logistic",
     "lt", "max", "min", "mul", "mulhi", "ne", "neg", "nextafter", "polygamma", "population_count",
-    "random_gamma_grad", "real", "rem", "rsqrt", "select_n", "shift_left",
+    "random_gamma_grad", "real", "rem", "rsqrt", "shift_left",
     "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square",
     "sub", "tan", "tanh", "zeta",
 )  # fmt: skip
@@ -55,6 +55,14 @@ def digamma(_: JaxprEqn, x: Any) -> Any:
     """The slope of `lgamma`; of zeros NaN, where SciPy has infinities."""
     found = lax.digamma(x)
     return lax.select(lax.eq(x, 0), lax.full_like(found, np.nan), found)
+
+
+@rule("select_n")
+def select_n(_: JaxprEqn, which: Any, *cases: Any) -> Any:
+    """One of the cases for each element; the case itself where `which` is one constant."""
+    if isinstance(which, np.ndarray) and not which.ndim:
+        return cases[int(which)]
+    return lax.select_n(which, *cases)
 
 
 @rule("integer_pow")

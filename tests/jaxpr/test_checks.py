@@ -11,6 +11,7 @@ import pytest
 import rlx
 from rlx.codegen.loops.nodes import Status
 from rlx.errors import FailedCheckError, NoRuleError
+from rlx.ir.digest import graph_digest
 from rlx.runtime.toolchain import has_toolchain
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'rlx[jax]'")
@@ -36,6 +37,17 @@ def test_a_check_that_fails_raises_its_message() -> None:
         f(-X)
     assert caught.value.source is not None
     assert caught.value.source.file == __file__
+
+
+def test_a_digest_is_that_of_a_process_that_traced_other_checks_before() -> None:
+    def other(x: Any) -> Any:
+        checkify.check(jnp.all(x > 1), "{least} is no more than 1", least=jnp.min(x))
+        return x
+
+    first = graph_digest(rlx.jit(rlx.from_jax(checked_log)).graph(X))
+    different = graph_digest(rlx.jit(rlx.from_jax(other)).graph(X))
+    assert graph_digest(rlx.jit(rlx.from_jax(checked_log)).graph(X)) == first != different
+    assert first is not None
 
 
 def test_checks_in_loops_batches_and_derivatives() -> None:
