@@ -51,9 +51,10 @@ _tracing = _Tracing()
 
 
 @contextmanager
-def final() -> Iterator[None]:
-    """Leave out derivative rules inside: the program is compiled as it is."""
-    before, _tracing.is_final = _tracing.is_final, True
+def final(holds: bool = True) -> Iterator[None]:
+    """Leave out derivative rules inside, if it `holds` that the program is compiled as it is."""
+    before = _tracing.is_final
+    _tracing.is_final = before or holds
     try:
         yield
     finally:

@@ -57,6 +57,7 @@ from rlx.tracing.trace import (
     concrete,
     current_trace,
     element_type,
+    innermost,
     shape_of,
     source_names,
 )
@@ -105,7 +106,7 @@ class TracedCall:
     def apply(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the results, arrays of the open trace, for arrays of the types traced."""
         pairs = zip(arrays, self.closed.in_avals, strict=True)
-        with bound_symbols(self.symbols):
+        with bound_symbols(self.symbols), final(innermost().is_final):
             found = run(self.closed, [_as_type(x, aval) for x, aval in pairs])
         pairs = zip(found, self.closed.out_avals, strict=True)
         return [_result(x, aval) for x, aval in pairs]
@@ -396,8 +397,7 @@ def _compiled(function: JaxFunction, call: _Call) -> JittedFunction:
     def flat(*arrays: Any) -> _Results:
         own = replace(call, arrays=list(arrays))
         program = function.program(own)
-        with final():
-            return _Results(program.apply(own.arrays), program.results)
+        return _Results(program.apply(own.arrays), program.results)
 
     flat.__name__ = source_names(function, "function")
     return jit(flat, donate_argnums=_donated(function, call))

@@ -53,6 +53,8 @@ class Trace:
         self.is_open = True
         self.runs_once = False
         """A call outside `jit`: NumPy runs the graph, to which loops are dear."""
+        self.is_final = False
+        """`jit` compiles the graph as it is: nothing takes its derivative."""
         self.functionalizes_checks = False
         """`checkify` traces: a check becomes a result of the function."""
         self.captured: list[TracedArray] = []

@@ -72,10 +72,18 @@ class TracedFunction:
 
 
 def trace(
-    function: Callable[[list[Tracer]], Any], name: str, inputs: Sequence[Specification]
+    function: Callable[[list[Tracer]], Any],
+    name: str,
+    inputs: Sequence[Specification],
+    *,
+    is_final: bool = False,
 ) -> TracedFunction:
-    """Trace `function`, which is given one array per specification."""
+    """Trace `function`, which is given one array per specification.
+
+    `is_final` says that nothing will take the derivative of the program.
+    """
     with opened(name) as opening:
+        opening.is_final = is_final
         arrays = [_declare(opening, specification) for specification in inputs]
         leaves, tree = tree_flatten(function(arrays))
         outputs = [_output(leaf, name) for leaf in leaves]

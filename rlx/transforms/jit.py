@@ -328,13 +328,15 @@ class JittedFunction:
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         with unforkable(), collecting_rarely():
-            program = self._trace(args, kwargs)
+            program = self._trace(args, kwargs, is_final=True)
             run = compile_program(
                 program.graph, self._backend, self._threads, self._precision, weak=program.weak
             )
         return Entry(run, program.tree, program, program.tree == LEAF)
 
-    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedFunction:
+    def _trace(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_final: bool = False
+    ) -> TracedFunction:
         moving, _ = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
         described = [x.type if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
@@ -350,7 +352,8 @@ class JittedFunction:
             fixed = {name: kwargs[name] for name in kwargs if name in self._static_names}
             return self._fun(*filled, **named, **fixed)
 
-        program = trace(call, source_names(self._fun, "function"), inputs)
+        name = source_names(self._fun, "function")
+        program = trace(call, name, inputs, is_final=is_final)
         donate(program, self._donated_inputs(program, moving, len(args)))
         return program
 
