@@ -263,6 +263,46 @@ def test_a_custom_jvp_is_what_rlx_differentiates() -> None:
     )
 
 
+def test_a_rule_is_traced_where_a_derivative_is_taken() -> None:
+    traced: list[str] = []
+
+    @jax.custom_jvp  # type: ignore[untyped-decorator]  # JAX may be missing
+    def f(x: Any) -> Any:
+        return jnp.sin(x)
+
+    @f.defjvp  # type: ignore[untyped-decorator]  # JAX may be missing
+    def moved(primals: Any, tangents: Any) -> Any:
+        traced.append("rule")
+        return jnp.sin(primals[0]), 7.0 * tangents[0]
+
+    g = rlx.from_jax(lambda x: f(x).sum())
+    compiled = rlx.jit(g)
+    close(compiled(X), np.sin(X).sum())
+    assert not traced
+    close(rlx.grad(compiled)(X), np.full(3, 7, "float32"))
+    close(rlx.jit(lambda x: compiled(x) + rlx.grad(compiled)(x))(X), np.sin(X).sum() + 7)
+    assert traced
+
+
+def test_a_solver_in_a_compiled_program_takes_derivatives_by_rules() -> None:
+    @jax.custom_jvp  # type: ignore[untyped-decorator]  # JAX may be missing
+    def f(x: Any) -> Any:
+        return x * x
+
+    @f.defjvp  # type: ignore[untyped-decorator]  # JAX may be missing
+    def moved(primals: Any, tangents: Any) -> Any:
+        return f(primals[0]), 4 * tangents[0]
+
+    def root(x: Any) -> Any:
+        return rlx.lax.custom_root(
+            rlx.from_jax(lambda y: f(y) - 4), x,
+            lambda g, guess: guess - g(guess) / rlx.grad(g)(guess),
+            lambda g, y: y / g(1.0),
+        )  # fmt: skip
+
+    close(rlx.jit(root)(np.float32(4)), np.float32(4 - 12 / 4))
+
+
 def test_a_linear_solve_has_the_derivatives_of_its_system() -> None:
     a = np.array([[3.0, 1, 0], [0, 2, 1], [1, 0, 4]], "float32")
 
