@@ -174,6 +174,12 @@ def _clipped(x: Any, clip: float | None) -> Any:
 
 def _matrices(w: Any, r: Any, b: Any) -> list[tuple[Any, Any, Any, Any]]:
     """Return input and recurrent weights of each direction, transposed, and their biases."""
+    if len(w.shape) != 3 or len(r.shape) != 3:
+        raise FormatError(
+            f"weights have shapes {list(w.shape)} and {list(r.shape)}, which are not "
+            "[directions, gates * n, ...]",
+            remedy="the model is malformed: export it again",
+        )
     size, hidden = r.shape[1:]
     if isinstance(hidden, int) and hidden and size % hidden:
         raise FormatError(
