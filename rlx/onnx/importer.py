@@ -366,6 +366,11 @@ class Importer:
             return value.decode(errors="replace")
         if isinstance(value, (int, float)):
             return value
+        if value is None:
+            raise FormatError(
+                f"attribute {attribute.name!r} has type {attribute.type}, which has no value",
+                remedy="the model is malformed: export it again",
+            )
         return tuple(v.decode(errors="replace") if isinstance(v, bytes) else v for v in value)
 
     def _call_function(self, proto: Any, function: Any, scope: Scope) -> Any:

@@ -23,6 +23,7 @@ from rlx.onnx.types import numpy_dtype
 from tests.fuzz.check import time_limit
 from tests.onnx.models import NODES, flattening, indexing, of_one_node, perceptron, recurrent
 from tests.onnx.restructured import restructured
+from tests.onnx.test_contrib import CASES, built
 
 MEMORY = 1 << 30
 """Bytes that damaged models of a few KB may take, beyond what the imports have."""
@@ -60,6 +61,7 @@ def refused(seed: int, count: int) -> tuple[int, int]:
     """Return how many of `count` damaged models are refused, and how many have results."""
     rng = random.Random(seed)
     whole = [perceptron(), flattening(), recurrent(), indexing(), *(of_one_node(*n) for n in NODES)]
+    whole += [built(op, draw(np.random.default_rng(seed)))[0] for op, draw in CASES.items()]
     found, run = 0, 0
     for number in range(count):
         content = damaged(rng.choice(whole), rng)

@@ -22,10 +22,13 @@ from rlx.ir.ops.pool_geometry import Padding, PoolAttributes, Sizes, WindowAxis,
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import require_dtype, require_shape
 from rlx.ir.ops.shape import expand, pad, slice
-from rlx.ir.shape import Extent
+from rlx.ir.shape import Extent, product
 from rlx.ir.types import TensorType
 
 _FAMILY = "pool"
+
+_MOST_COUNTED = 1 << 20
+"""Windows whose positions are counted when the graph is built; those of more are at run time."""
 _WINDOWED = (Trait.ALL_ELEMENTS, Trait.WINDOWED)
 
 Divisor: TypeAlias = Literal["window", "padded", "inside"]
@@ -87,9 +90,11 @@ def mean_pool(
     axes = window_axes(x.shape, **geometry)
     if divisor == "window" or _never_counts_less(axes, divisor):
         return total / float(np.prod(kernel_size))
-    counts = [_counts(axis, divisor) for axis in axes]
-    if all(count is not None for count in counts):
-        return total / x.graph.constant(_outer(counts, inner), x.dtype)
+    windows = product(axis.count for axis in axes)
+    if isinstance(windows, int) and windows <= _MOST_COUNTED:
+        counts = [_counts(axis, divisor) for axis in axes]
+        if all(count is not None for count in counts):
+            return total / x.graph.constant(_outer(counts, inner), x.dtype)
     ones = expand(x.graph.constant(1.0, x.dtype), shape=x.shape)
     return total / sum_pool(ones, **geometry)
 
@@ -155,5 +160,5 @@ def _counts(axis: WindowAxis, divisor: Divisor) -> NDArray[Any] | None:
 def _outer(counts: list[NDArray[Any] | None], inner: int) -> NDArray[Any]:
     """Return the counts of whole windows; 1 for those that hold none, whose sum is 0."""
     known = [count for count in counts if count is not None]
-    product = functools.reduce(np.multiply.outer, known)
-    return np.maximum(product, 1).reshape(product.shape + (1,) * inner)
+    whole = functools.reduce(np.multiply.outer, known)
+    return np.maximum(whole, 1).reshape(whole.shape + (1,) * inner)

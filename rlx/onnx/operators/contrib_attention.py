@@ -8,7 +8,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx import nn
-from rlx.errors import UnsupportedError
+from rlx.errors import FormatError, UnsupportedError
 from rlx.ir import ops
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import emit
@@ -185,6 +185,16 @@ def attention(
     )  # fmt: skip
 
 
+def needed(op: str, **inputs: Any) -> None:
+    """Raise a FormatError for inputs that are left out, though the others require them."""
+    for name, value in inputs.items():
+        if value is None:
+            raise FormatError(
+                f"{op} needs its input {name} here, which is left out",
+                remedy="the model is malformed: export it again",
+            )
+
+
 def _refuse(op: str, **attributes: Any) -> None:
     """Raise an UnsupportedError that names what is given and not computed here."""
     given = [name for name, value in attributes.items() if value]
@@ -217,6 +227,8 @@ def multi_head_attention(
 
 def _three(query: Any, key: Any, value: Any, bias: Any, heads: int) -> tuple[Any, Any, Any]:
     """Return queries, keys and values as `[batch, heads, length, width]`, with their biases."""
+    if query.ndim != 5:
+        needed("MultiHeadAttention", key=key, value=value)
     if query.ndim == 5:  # [batch, length, heads, 3, width]
         parts = [query[:, :, :, at] for at in range(3)]
     elif key.ndim == 4:  # as a cache has them
@@ -301,6 +313,9 @@ def group_query_attention(
     _refuse("GroupQueryAttention", qk_output=qk_output, kv_cache_bit_width=kv_cache_bit_width,
             k_quant_type=k_quant_type != "NONE", v_quant_type=v_quant_type != "NONE",
             sliding_window_cache=sliding_window_cache)  # fmt: skip
+    needed("GroupQueryAttention", seqlens_k=lengths, total_sequence_length=total)
+    if do_rotary:
+        needed("GroupQueryAttention", cos_cache=cos, sin_cache=sin)
     if key is None:
         size = query.shape[2] // (num_heads + 2 * kv_num_heads)
         cuts = [num_heads * size, (num_heads + kv_num_heads) * size]

@@ -12,10 +12,10 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx import nn
-from rlx.errors import UnsupportedError
+from rlx.errors import FormatError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.shape import normalize_axis
-from rlx.onnx.operators.contrib_attention import attended, embedded, split_heads
+from rlx.onnx.operators.contrib_attention import attended, embedded, needed, split_heads
 from rlx.onnx.operators.pool import average_pool
 from rlx.onnx.operators.quantized import (
     dequantize_linear,
@@ -72,6 +72,7 @@ def qgemm(
     factor = rnp.multiply(rnp.multiply(np.float32(alpha), a_scale), b_scale)
     if y_scale is None:
         return rnp.multiply(rnp.astype(total, "f32"), factor)
+    needed("QGemm", y_zero_point=y_zero)
     scaled = rnp.multiply(rnp.astype(total, "f32"), rnp.divide(factor, y_scale))
     return _rounded(scaled, np.float32(1), y_zero, y_zero.dtype)
 
@@ -110,6 +111,14 @@ def qlinear_leaky_relu(
 @operator("QLinearConcat", domain=_DOMAIN)
 def qlinear_concat(y_scale: Any, y_zero: Any, *inputs: Any, axis: int) -> Any:
     """The inputs are arrays, each followed by its scale and zero point."""
+    for at, each in enumerate(inputs):
+        needed("QLinearConcat", **{f"number {at + 3}": each})
+    if len(inputs) % 3:
+        raise FormatError(
+            f"QLinearConcat has {len(inputs)} inputs after those of its result; each array has "
+            "a scale and a zero point",
+            remedy="the model is malformed: export it again",
+        )
     real = [dequantize_linear(*inputs[at : at + 3]) for at in range(0, len(inputs), 3)]
     return quantize_linear(rnp.concatenate(real, axis), y_scale, y_zero)
 
@@ -227,6 +236,10 @@ def _unpacked(codes: Any, bits: int) -> Any:
     """Return the codes of every byte along the last axis, those in the lowest bits first."""
     if bits == 8:
         return codes
+    if bits not in (2, 4):
+        raise FormatError(
+            f"codes of {bits} bits do not fill bytes", remedy="quantize to 2, 4 or 8 bits"
+        )
     places = np.arange(0, 8, bits, dtype=np.uint8)
     parts = rnp.bitwise_and(
         rnp.right_shift(rnp.expand_dims(codes, -1), places), np.uint8((1 << bits) - 1)
@@ -250,6 +263,11 @@ def matmul_nbits(
         raise UnsupportedError(
             "MatMulNBits: g_idx and weight_prepacked are not known here",
             remedy="quantize the model without them",
+        )
+    if block_size < 1:
+        raise FormatError(
+            f"MatMulNBits has block_size {block_size}",
+            remedy="give blocks of one element at least",
         )
     blocks = -(-K // block_size)
     codes = _first_of(rnp.reshape(_unpacked(b, bits), (N, blocks * block_size)), 1, K)

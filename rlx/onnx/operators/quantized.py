@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.errors import FormatError
 from rlx.ir import ops
 from rlx.ir.shape import normalize_axis
 from rlx.onnx.operators.conv import convolved
@@ -83,6 +84,11 @@ def _stored(scaled: Any, zero_point: Any, made: np.dtype[Any]) -> Any:
     rounded = emit(ops.round, scaled)
     if zero_point is not None:
         rounded = rnp.add(rounded, rnp.astype(zero_point, "f32"))
+    if made.kind not in "iu":
+        raise FormatError(
+            f"a zero point has dtype {made}, to which nothing is quantized here",
+            remedy="give it the integer dtype of the quantized array",
+        )
     limits = np.iinfo(made)
     return rnp.astype(rnp.clip(rounded, float(limits.min), float(limits.max)), made)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -393,3 +394,15 @@ def test_the_formula_of_the_cross_entropy_is_it_at_infinite_logits_too() -> None
         feeds = {"x": np.array(rows, np.float32), "k": np.full(6, label, np.int32)}
         found, expected = evaluate(formula, feeds)[0], evaluate(g, feeds)[0]
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_means_of_windows_too_many_to_count_are_divided_at_run_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = np.random.default_rng(5).standard_normal((1, 2, 7, 6))
+    window: dict[str, Any] = {
+        "kernel_size": (3, 2), "stride": (2, 1), "padding": ((2, 1), (1, 0)), "divisor": "inside"
+    }  # fmt: skip
+    counted = run(ops.mean_pool, x, **window)
+    monkeypatch.setattr(importlib.import_module("rlx.ir.ops.pool"), "_MOST_COUNTED", 1)
+    np.testing.assert_allclose(run(ops.mean_pool, x, **window), counted, rtol=1e-13)
