@@ -78,6 +78,7 @@ static PyObject *call_with_lock(Entry *entry, Body *body, PyObject *const *value
   PyObject *type, *error, *trace;
   PyErr_Fetch(&type, &error, &trace);
   PyObject *released = PyObject_CallNoArgs(entry->release);
+  if (released == NULL) Py_CLEAR(results);
   Py_XDECREF(released);
   if (type != NULL) PyErr_Restore(type, error, trace);
   return results;

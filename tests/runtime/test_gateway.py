@@ -143,6 +143,24 @@ def test_arrays_of_as_many_axes_as_numpy_has_are_taken() -> None:
     assert (results[0] == 2).all()
 
 
+def test_an_error_of_the_lock_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Executable._native_entry
+
+    def with_failing_release(self: Executable) -> tuple[Any, ...]:
+        facts = entry(self)
+
+        def release() -> None:
+            facts[5]()
+            raise RuntimeError("cannot release")
+
+        return *facts[:5], release, *facts[6:]
+
+    monkeypatch.setattr(Executable, "_native_entry", with_failing_release)
+    _, fast = doubled()
+    with pytest.raises(RuntimeError, match="cannot release"):
+        fast(X)
+
+
 def test_a_fault_is_raised_and_the_next_call_runs() -> None:
     g = Graph("rows")
     table = g.input("table", (4, 2))
