@@ -132,6 +132,8 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any, fast: FastCalls
     if known.single:
         if not known.work and not asks and not PROCESS.is_narrow:
             fast.add(args, kwargs, known.replay, weak=known.weak[0])
+            if PROCESS.is_narrow:  # another thread has changed it meanwhile
+                fast.forget()
         return frozen(outputs[0], known.weak[0])
     rest = (frozen(x, weak) for x, weak in zip(outputs, known.weak, strict=True))
     pairs = zip(known.results, known.traced, strict=True)

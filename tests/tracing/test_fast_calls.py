@@ -190,3 +190,23 @@ def test_fast_calls_are_forgotten_when_the_widths_of_types_change() -> None:
     finally:
         enable_64_bit_types(True)
     assert rnp.add(wide, wide).dtype == np.float64
+
+
+def test_a_fast_call_is_forgotten_when_widths_change_while_it_is_added(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add, wide = FastCalls.add, np.ones(3)
+
+    def change_and_add(self: FastCalls, *args: Any, **options: Any) -> None:
+        enable_64_bit_types(False)  # as another thread may
+        add(self, *args, **options)
+
+    apply._known.clear()
+    forget_fast_calls()
+    monkeypatch.setattr(FastCalls, "add", change_and_add)
+    try:
+        for _ in range(2):
+            rnp.add(wide, wide)
+        assert rnp.add(wide, wide).dtype == np.float32
+    finally:
+        enable_64_bit_types(True)
