@@ -28,7 +28,6 @@ from numpy.typing import ArrayLike
 
 from rlx.dataclass import dataclass
 from rlx.errors import (
-    DTypeError,
     GraphError,
     RlxError,
     ShapeError,
@@ -37,7 +36,7 @@ from rlx.errors import (
 )
 from rlx.ir import builders
 from rlx.ir.dtype import DType, as_dtype, promote
-from rlx.ir.literal import Literal
+from rlx.ir.literal import Literal, array_of
 from rlx.ir.lowering import Lowering, OneKernel, check_lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait, check_arity, make_attrs
 from rlx.ir.ranks import RankAxis
@@ -244,7 +243,7 @@ class Graph(builders.Builders[Value]):
     def constant(self, value: ArrayLike, dtype: DType | str | None = None) -> Value:
         """Embed `value`; Python numbers without `dtype` become f32, i64 or bool."""
         try:
-            literal = Literal(_as_array(value, None if dtype is None else as_dtype(dtype)))
+            literal = Literal(array_of(value, None if dtype is None else as_dtype(dtype)))
         except RlxError as error:
             raise error.located("constant", calling_source()) from error
         return self.append(OPS["constant"], (), make_attrs(OPS["constant"], {"value": literal}))[0]
@@ -506,7 +505,7 @@ class Graph(builders.Builders[Value]):
         )
 
     def _scalar(self, number: int | float | complex, anchor: DType | None) -> Value:
-        natural = as_dtype(_as_array(number, None).dtype)
+        natural = as_dtype(array_of(number, None).dtype)
         if anchor is None:
             return self.constant(number)
         keeps = anchor.is_complex or (anchor.is_float and not natural.is_complex)
@@ -691,23 +690,3 @@ def _as_shape(shape: Sequence[Extent]) -> Shape:
     if not isinstance(shape, Iterable):
         raise ShapeError(f"shape is {shape!r}; it must be a tuple of extents", remedy="write (n,)")
     return tuple(int(extent) if isinstance(extent, np.integer) else extent for extent in shape)
-
-
-def _as_array(value: ArrayLike, dtype: DType | None) -> np.ndarray[Any, Any]:
-    try:
-        array = np.asarray(value, dtype=None if dtype is None else dtype.numpy)
-    except OverflowError as error:
-        raise DTypeError(
-            f"constant {value!r} does not fit {dtype}",
-            remedy="use a wider dtype, or a smaller number",
-        ) from error
-    except (TypeError, ValueError) as error:
-        raise DTypeError(
-            f"constant {value!r} is not an array of numbers: {error}",
-            remedy="pass numbers, in lists of equal lengths",
-        ) from error
-    if dtype is not None:
-        return array
-    if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
-        return array.astype(np.float32 if isinstance(value, float) else np.complex64)
-    return array

@@ -6,8 +6,9 @@ import hashlib
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from rlx.errors import DTypeError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.types import TensorType
 
@@ -57,3 +58,24 @@ class Literal:
 
     def __repr__(self) -> str:
         return f"Literal({self.type})"
+
+
+def array_of(value: ArrayLike, dtype: DType | None) -> np.ndarray[Any, Any]:
+    """Return a constant as an array of `dtype`, or of its own; Python's floats are f32."""
+    try:
+        array = np.asarray(value, dtype=None if dtype is None else dtype.numpy)
+    except OverflowError as error:
+        raise DTypeError(
+            f"constant {value!r} does not fit {dtype}",
+            remedy="use a wider dtype, or a smaller number",
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            f"constant {value!r} is not an array of numbers: {error}",
+            remedy="pass numbers, in lists of equal lengths",
+        ) from error
+    if dtype is not None:
+        return array
+    if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
+        return array.astype(np.float32 if isinstance(value, float) else np.complex64)
+    return array

@@ -8,7 +8,9 @@ import pytest
 
 from rlx.errors import DTypeError, GraphError, RlxError, ShapeError
 from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
 from rlx.splat import ops as splat_ops
+from tests.splat_runs import near
 
 
 def build(**changed: Any) -> Value:
@@ -60,3 +62,17 @@ def test_rasterize_finds_out_how_many_splats_there_are() -> None:
     splat_ops.gaussian_splat_rasterize(graph.input("two", (2417,), "f32"), meta, **settings)
     with pytest.raises(ShapeError, match="the others must be 15 for each splat"):
         splat_ops.gaussian_splat_rasterize(graph.input("odd", (2418,), "f32"), meta, **settings)
+
+
+def test_a_camera_is_a_constant_of_23_numbers() -> None:
+    graph = Graph("meta")
+    meta = splat_ops.gaussian_splat_render_meta(
+        graph, (0, 0, 4), (0, 0, 0), (0, 1, 0), 60.0, 0.1, 20.0, (0.1, 0.15, 0.2),
+        max_list_entries=576,
+    )  # fmt: skip
+    graph.set_outputs([meta])
+    (found,) = evaluate(graph, {})
+    settings = [64, 64, 16, 1.6, 1 / 255, 32, 0.01, 576]
+    near(found, [0, 0, 4, 0, 0, 0, 0, 1, 0, 60, 0.1, 20, 0.1, 0.15, 0.2, *settings], 1e-7)
+    with pytest.raises(ShapeError, match=r"up has shape \[2\]; it must be \[3\]"):
+        splat_ops.gaussian_splat_render_meta(graph, (0, 0, 4), (0, 0, 0), (0, 1), 60.0)

@@ -351,20 +351,6 @@ def test_dispatch_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
         KernelDispatch(force_native_kinds=frozenset({"gaussian"}))
 
 
-def test_a_camera_is_a_constant_of_23_numbers() -> None:
-    graph = Graph("meta")
-    meta = splat_ops.gaussian_splat_render_meta(
-        graph, (0, 0, 4), (0, 0, 0), (0, 1, 0), 60.0, 0.1, 20.0, (0.1, 0.15, 0.2),
-        max_list_entries=576,
-    )  # fmt: skip
-    graph.set_outputs([meta])
-    (found,) = evaluate(graph, {})
-    settings = [64, 64, 16, 1.6, 1 / 255, 32, 0.01, 576]
-    near(found, [0, 0, 4, 0, 0, 0, 0, 1, 0, 60, 0.1, 20, 0.1, 0.15, 0.2, *settings], 1e-7)
-    with pytest.raises(ShapeError, match=r"up has shape \[2\]; it must be \[3\]"):
-        splat_ops.gaussian_splat_render_meta(graph, (0, 0, 4), (0, 0, 0), (0, 1), 60.0)
-
-
 def reference_render(scene: Scene, meta: Any, *, width: int, height: int) -> Graph:
     graph = Graph("reference")
     given = [graph.input(name, getattr(scene, name).shape, "f32") for name in NAMES[:6]]
@@ -374,7 +360,7 @@ def reference_render(scene: Scene, meta: Any, *, width: int, height: int) -> Gra
     return graph
 
 
-def test_the_reference_door_draws_with_the_settings_of_the_camera() -> None:
+def test_the_reference_draws_with_the_settings_of_the_camera() -> None:
     """`render_reference` has the derivative of `render`."""
     scene = random_scene(3, 9)
     feeds = {name: scene.feeds[name] for name in NAMES[:6]}
@@ -395,7 +381,7 @@ def test_the_reference_door_draws_with_the_settings_of_the_camera() -> None:
     assert "gaussian_splat_render_backward" in kinds(gradients)
 
 
-def test_the_reference_door_wants_settings_that_are_known() -> None:
+def test_the_reference_needs_settings_that_are_known() -> None:
     graph = Graph("unknown")
     given = inputs(graph, random_scene(3, 2))
     with pytest.raises(GraphError, match=r"(?s)meta is the result of input.*render_meta"):
@@ -694,8 +680,8 @@ def test_gradients_have_the_shapes_of_what_they_belong_to() -> None:
     assert [out.shape for out in graph.outputs] == [array.shape for array in scene.arrays[:6]]
 
 
-def test_a_body_is_the_same_picture_wherever_it_stands() -> None:
-    """Nodes behind an expanded one find their operands."""
+def test_bodies_at_all_places_draw_the_same_picture() -> None:
+    """Nodes after an expanded one read its results."""
     graph = Graph("two")
     scene = tilted_splat()
     given = inputs(graph, scene)
