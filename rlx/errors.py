@@ -123,7 +123,7 @@ class IndexOutOfRangeError(InputError, IndexError):
 
 
 class SingularMatrixError(InputError, ArithmeticError):
-    """A linear solve met an exactly singular matrix."""
+    """The matrix of a linear solve is exactly singular."""
 
 
 class CommunicationError(RlxError, ConnectionError):

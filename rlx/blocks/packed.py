@@ -144,7 +144,7 @@ def _halves(packed: Value) -> tuple[Value, Value]:
     if extent == 0 or (isinstance(extent, int) and extent % 2):
         raise ShapeError(
             f"packed has a last extent of {extent}; it must hold two equal halves",
-            remedy="lay gate and up side by side",
+            remedy="concatenate gate and up along their rows",
         )
     half: Extent = divide(extent, 2)
     return (

@@ -37,7 +37,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.types import TensorType
 
 FLAG = BufferRef(4 * Prim.I64.size, TensorType(DType.I64, (1,)))
-"""A word of the arena's header, not 0 between an attempt that met a fault and its verdict."""
+"""A word of the arena's header, not 0 between an attempt with a fault and its verdict."""
 
 _OF_NUMBERS = (Status.SINGULAR_MATRIX, Status.INVALID_DISTRIBUTION)
 """Faults after which a kernel may go on."""

@@ -152,13 +152,13 @@ class AttributeParser:
         token = self.stream.expect_kind("word", "a layout")
         if token.text not in LAYOUTS:
             self.stream.fail(f"unknown layout {token.text}", token.offset)
-        lying = type.with_layout(self.record(LAYOUTS[token.text]))
+        placed = type.with_layout(self.record(LAYOUTS[token.text]))
         self.stream.expect("}")
         try:
-            lying.bytes  # noqa: B018 (raises where the strides do not fit)
+            placed.bytes  # noqa: B018 (raises where the strides do not fit)
         except (RlxError, TypeError) as error:
             raise self.stream.error(f"{token.text}: {error}", token.offset) from error
-        return lying
+        return placed
 
     def _extents(self) -> tuple[Extent, ...]:
         self.stream.expect("[")

@@ -60,7 +60,7 @@ class Node:
     def outputs(self) -> int:
         return len(self.proto.output)
 
-    def wants(self, place: int) -> bool:
+    def has_output(self, place: int) -> bool:
         """True if output number `place` has a name."""
         return place < len(self.proto.output) and bool(self.proto.output[place])
 

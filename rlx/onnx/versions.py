@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Moved(NamedTuple):
-    """Below opset `below`, `attribute` stood for what is now input number `place`."""
+    """Below opset `below`, `attribute` was what is now input number `place`."""
 
     below: int
     attribute: str

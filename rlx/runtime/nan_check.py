@@ -122,7 +122,7 @@ def find_culprit(thunk: AnyThunk, operands: Sequence[Array]) -> Culprit | None:
 
 
 def describe_fault(culprit: Culprit) -> RlxError:
-    """Return the error: op, place, the numbers that met there, the user's line."""
+    """Return the error: op, place, its operands there, the user's line."""
     flat = int(np.argmin(np.isfinite(culprit.result).reshape(-1)))
     index = tuple(int(i) for i in np.unravel_index(flat, culprit.result.shape))
     made = culprit.result[index]
@@ -139,12 +139,12 @@ def describe_fault(culprit: Culprit) -> RlxError:
 
 
 def _operands_at(culprit: Culprit, index: tuple[int, ...]) -> str:
-    """Return the numbers that an elementwise op met at `index`."""
+    """Return the operands of an elementwise op at `index`."""
     if not culprit.node.op.has(Trait.ELEMENTWISE):
         return ""
     shape = culprit.result.shape
-    met = [str(np.broadcast_to(operand, shape)[index]) for operand in culprit.operands]
-    return f": {culprit.node.op.name}({', '.join(met)}) = {culprit.result[index]}"
+    read = [str(np.broadcast_to(operand, shape)[index]) for operand in culprit.operands]
+    return f": {culprit.node.op.name}({', '.join(read)}) = {culprit.result[index]}"
 
 
 def _replay(body: Graph, operands: Sequence[Array]) -> dict[Value, Array]:

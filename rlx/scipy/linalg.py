@@ -162,7 +162,7 @@ def expm_frechet(
 ) -> Any:
     """The exponential of a matrix and its derivative along `E`, or the derivative alone.
 
-    Both stand in the exponential of `[[A, E], [0, A]]` (Van Loan 1978).
+    Both are blocks of the exponential of `[[A, E], [0, A]]` (Van Loan 1978).
     """
     a, e = inexact(A, E)
     size = a.shape[-1]

@@ -98,7 +98,7 @@ def qdwh(
     """Factor one matrix as `u @ h`; also the number of steps, and whether they converged.
 
     The dynamically weighted Halley iteration of Nakatsukasa, Bai and Gygi (2010): six steps in
-    f64. `x` is tall or square, of full rank, and may stand in the corner, of `dynamic_shape`, of
+    f64. `x` is tall or square, of full rank, and may be the corner, of `dynamic_shape`, of
     a larger array. `is_hermitian` decides nothing.
     """
     x = inexact(x)[0]

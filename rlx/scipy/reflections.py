@@ -113,7 +113,7 @@ def geqrf(a: Any) -> tuple[Any, Any]:
 def pivoted_qr(a: Any, full: bool) -> tuple[Any, Any, Any]:
     """`q`, `r` and the order of columns with `a[:, order] = q @ r`: the longest that is left first.
 
-    The sizes on the diagonal of `r` descend, which tells the rank.
+    The sizes on the diagonal of `r` descend, which gives the rank.
     """
     (a,) = _wide_enough(a)
     rows, columns = static_shape(a)[-2:]

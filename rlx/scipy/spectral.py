@@ -294,7 +294,7 @@ def _spectra(x: Any, how: _Segments, fs: Any, trend: Any, onesided: bool) -> tup
     segments = _without_trend(rnp.take(x, index, -1), trend) * how.weights
     if not onesided or x.value.dtype.is_complex:
         return fft.fftfreq(how.transform, 1 / fs), fft.fft(segments, how.transform), 1.0
-    # Frequencies but the first and, of even lengths, the last stand for negative ones, too.
+    # Frequencies but the first and, of even lengths, the last represent negative ones, too.
     numbers = np.arange(how.transform // 2 + 1)
     once = (numbers == 0) | (2 * numbers == how.transform)
     counted = np.where(once, 1, 2).astype(how.weights.dtype)

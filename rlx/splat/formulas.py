@@ -225,7 +225,7 @@ def gaussian_splat_render_backward(
 ) -> Value:
     """The cotangents of a scene from that of its image, one after the other in one array.
 
-    The exact derivative for the splats that each pixel met. `loss_grad_clip` bounds the
+    The exact derivative for the splats that each pixel blended. `loss_grad_clip` bounds the
     cotangents of the image and of each alpha; `sh_band` and `max_anisotropy` have no effect.
     """
     scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
@@ -274,7 +274,7 @@ def gaussian_splat_render(
 
 
 class _Scene:
-    """The operands of a scene in the shapes that kernels want."""
+    """The operands of a scene in the shapes that kernels read."""
 
     def __init__(self, shape: SceneShape, arrays: list[Value], meta: Value) -> None:
         self.shape = shape

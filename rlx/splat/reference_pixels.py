@@ -64,11 +64,11 @@ class Tile:
             if not going.any():
                 return
             hit = self._hit(place, c, going)
-            met = hit.alpha > 0
-            weight = np.where(met, self.transmittance * hit.alpha, 0.0)
-            self.color += np.where(met[..., None], weight[..., None] * c[14:17], 0.0)
+            blended = hit.alpha > 0
+            weight = np.where(blended, self.transmittance * hit.alpha, 0.0)
+            self.color += np.where(blended[..., None], weight[..., None] * c[14:17], 0.0)
             self.transmittance = self.transmittance * (1.0 - hit.alpha)
-            self.steps += met
+            self.steps += blended
             yield hit
 
     def _hit(self, place: int, c: Array, going: Array) -> Hit:
@@ -159,16 +159,16 @@ def splat_composite_backward(
 
 def _sums(hit: Hit, gain: Array, background: Array, clip: float) -> tuple[Array, Array]:
     """Return the sums of one entry, and the share of the light from later splats."""
-    met = hit.alpha > 0
+    blended = hit.alpha > 0
     a = hit.alpha
-    own = np.where(met, gain @ hit.coefficients[14:17], 0.0)
-    d_alpha = np.where(met, np.clip(hit.before * (own - background), -clip, clip), 0.0)
+    own = np.where(blended, gain @ hit.coefficients[14:17], 0.0)
+    d_alpha = np.where(blended, np.clip(hit.before * (own - background), -clip, clip), 0.0)
     k = d_alpha * a
-    stretch = np.where(met, hit.stretch, 1.0)
+    stretch = np.where(blended, hit.stretch, 1.0)
     moment = k / stretch
     x, y = hit.x, hit.y
     monomials = (np.ones_like(x), x, y, x * x, x * y, y * y)
-    weights = [moment, moment * np.where(met, hit.distance, 0.0) / stretch]
+    weights = [moment, moment * np.where(blended, hit.distance, 0.0) / stretch]
     sums = [np.sum((hit.before * a)[..., None] * gain, (0, 1)), [np.sum(k)]]
     sums += [[np.sum(weight * m) for m in monomials] for weight in weights]
     return np.concatenate(sums), a * own + (1.0 - a) * background

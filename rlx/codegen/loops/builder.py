@@ -98,7 +98,7 @@ class KernelBuilder:
     # Values
 
     def let(self, name: str, value: Operand) -> E:
-        """Name a value; expressions that are used twice want this.
+        """Name a value; expressions that are used twice need this.
 
         Literals and what has a name already stay as they are, so that indices fold.
         """

@@ -257,7 +257,7 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 def _fma_f32(a: Array, b: Array, c: Array) -> Array:
     """The product is exact in f64. Their sum there is rounded a second time, to f32, which differs
-    from one rounding only if the first one has met the middle between two floats: such sums are
+    from one rounding only if the first one is the middle between two floats: such sums are
     rounded to odd (Boldo and Melquiond, 2008)."""
     product, wide = a.astype(np.float64) * b, c.astype(np.float64)
     total: Array = np.atleast_1d(product + wide)

@@ -29,7 +29,7 @@ def batch_normalization(
     node: Any,
 ) -> Any:
     del spatial
-    trains = bool(training_mode) or (node.opset < 14 and node.wants(1))
+    trains = bool(training_mode) or (node.opset < 14 and node.has_output(1))
     if not trains:
         return emit(ops.batch_norm_inference, x, scale, bias, mean, variance, axis=1, eps=epsilon)
     operands = [as_value(each) for each in (x, scale, bias)]
@@ -60,7 +60,7 @@ def layer_normalization(
     del stash_type
     first = normalize_axis(axis, x.ndim)
     is_plain = first == x.ndim - 1 and bias is not None and scale.ndim == bias.ndim == 1
-    if is_plain and not node.wants(1):
+    if is_plain and not node.has_output(1):
         return emit(ops.layer_norm, x, scale, bias, axis=-1, eps=epsilon)
     axes = tuple(range(first, x.ndim))
     wide = rnp.astype(x, np.promote_types(x.dtype, np.float32)) if _is_narrow(x) else x

@@ -45,7 +45,7 @@ def max_pool(
 ) -> Any:
     _, geometry = _window(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     y = emit(ops.max_pool, x, **geometry)
-    if not node.wants(1):
+    if not node.has_output(1):
         return y
     spatial = tuple(x.shape[2:])
     count = int(np.prod(spatial))

@@ -44,7 +44,7 @@ class Request:
     operands: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     active: Mask
-    """The operands that want a cotangent (reverse) or have a tangent (forward)."""
+    """The operands that need a cotangent (reverse) or have a tangent (forward)."""
     flowing: Mask
     """The results that have a cotangent (reverse) or may have a tangent (forward)."""
 

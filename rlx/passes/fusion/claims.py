@@ -107,7 +107,7 @@ class Claims:
         if producer in map(source_of, anchor.operands[1:]):
             return Reason.OTHER_OPERAND.because(anchor.op.name)
         if not self.policy.suits_prologue(producer, anchor):
-            return Reason.DEAR.because(anchor.op.name)
+            return Reason.COSTLY.because(anchor.op.name)
         if self._reads_moved(producer, anchor):
             return Reason.MOVED_OPERAND.because(anchor.op.name)
         shape = anchor.operands[0].shape
@@ -218,7 +218,7 @@ class Claims:
         return self._fits(a, node, node.result.shape)
 
     def _claim_shared(self, group: Group) -> None:
-        """Take in what only reductions of `group` read: before they met, it had two readers."""
+        """Take in what only reductions of `group` read: it had two readers before."""
         anchor = group.anchor
         assert anchor is not None, "groups of reductions have an anchor"
 

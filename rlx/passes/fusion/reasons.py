@@ -18,7 +18,7 @@ class Reason(enum.Enum):
     MOVED_RESULT = "the one reads the other's result at another index than its own"
     MOVED_OPERAND = "it reads an operand at another index, which a kernel of {found} does not"
     OTHER_READERS = "{found} kernels read the value: it is stored once"
-    DEAR = "{found} reads each element several times: what is dear is computed once before"
+    COSTLY = "{found} reads each element several times: costly work is computed once before"
     STORED_OPERANDS = "{found} reads stored operands: it computes nothing of what it reads"
     OTHER_OPERAND = "{found} computes only its first operand as it reads"
     STORED_RESULT = "{found} stores its result before anything reads it"
@@ -26,7 +26,7 @@ class Reason(enum.Enum):
     LEFT_TO_READER = "it is computed in the kernel of {found}, which alone reads it"
     LATER_PRODUCT = "the later {found} adds it as it stores its own result"
     TWO_ANCHORS = "they belong to two kernels, of {found} and of {limit}"
-    ORDER = "an earlier choice stood between them"
+    ORDER = "an earlier choice prevents it"
 
     def because(self, found: object = None, limit: object = None) -> Obstacle:
         """Return this reason with what was found, and what would have done."""

@@ -2,7 +2,7 @@
 
 A `narrow`, `pad`, `concat`, `reverse` or strided `slice` only says where its operand is read: its
 readers can read there themselves. Elementwise work that is read through movement is then
-computed by each reader at the places that it wants, from what is in memory: a difference of
+computed by each reader at the places that it reads, from what is in memory: a difference of
 neighbors costs less than storing and loading it. Work that is read once may cost anything. What
 `setup` computes for the runs is stored: it is computed once for all of them.
 
@@ -22,7 +22,7 @@ from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_fusa
 from rlx.passes.lowering.phases import setup_nodes
 
 _MOST_ONCE = 32
-"""Operations that are computed where they are wanted if that is once: bodies stay small."""
+"""Operations that are computed where they are read if that is once: bodies stay small."""
 
 _LARGE = 1 << 20
 """Bytes of a result that no second-level cache keeps until it is read again."""

@@ -76,7 +76,7 @@ class Choice:
 
 
 ChoiceObserver: TypeAlias = Callable[[Node, Choice], None]
-"""Told of every choice; nodes are those of the graph that the pass reads or makes."""
+"""Called with every choice; nodes are those of the graph that the pass reads or makes."""
 
 
 def no_layout(node: Node, choice: Choice) -> None:

@@ -1,7 +1,7 @@
 """Lowering of integer products to byte dot-product instructions (VNNI, `sdot`).
 
     %4: i32[M, N] = matmul (cast %x - zero) (cast %w)
-        ->  %5: u8[M, K] = %x moved to 0..255, which x86 wants: in the kernel that computes %x
+        ->  %5: u8[M, K] = %x moved to 0..255, as x86 multiplies: in the kernel that computes %x
             %6: u32[M, K / 4] = bytes_as_words %5: in place
             %7: i32[K / 4, N] = pack_bytes %w, neighbors of K, in panels: once, in setup
             %8: i32[M, N] = stored_matmul %6, %7 {elements = "bytes"}

@@ -30,7 +30,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Byte offsets into the arena for every value, and scratch for the nodes that want it.
+    """Byte offsets into the arena for every value, and scratch for the nodes that need it.
 
     Layout: [0, header_bytes) status record; then residents (params, constants, setup results)
     up to `resident_bytes`; then inputs, outputs and temporaries up to `arena_bytes`.

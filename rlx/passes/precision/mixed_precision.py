@@ -24,7 +24,7 @@ from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.simplify_arithmetic import cast_of_exact_cast, cast_to_same_dtype
 
 Observer = Callable[[Node], None]
-"""Told of each node that is lowered."""
+"""Called with each node that is lowered."""
 
 
 def at_precision(graph: Graph, precision: Precision, seen: Observer | None = None) -> Graph:

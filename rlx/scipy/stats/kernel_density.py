@@ -157,7 +157,7 @@ class gaussian_kde:  # noqa: N801  as in SciPy
 
 @function
 def _sample(dataset: Any, weights: Any) -> tuple[Any, Any, Any, Any]:
-    """Return points in columns, weights of sum 1, how many points they stand for, the spread."""
+    """Return points in columns, weights of sum 1, how many points they represent, the spread."""
     (dataset,) = inexact(rnp.atleast_2d(dataset))
     if dataset.size < 2 or dataset.ndim > 2 or dataset.value.dtype.is_complex:
         raise ShapeError(

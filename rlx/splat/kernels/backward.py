@@ -150,7 +150,7 @@ def _clear_unused(
     k: KernelBuilder, block: E, count: int, ranges: Buffer, moments: Buffer, screen: Screen,
     entries: Reader,
 ) -> None:  # fmt: skip
-    """Clear the rows behind the last list, a share for each block."""
+    """Clear the rows after the last list, a share for each block."""
     k.comment("Rows that no list entry has are zero: each block clears a share.")
     used = k.let("used", k.load(ranges, 2 * screen.tiles - 1).cast(Prim.I64))
     unused = k.let("unused", row_count(entries) - used)
@@ -319,7 +319,7 @@ class _Replay:
         k, scratch_map = self.k, self.scratch_map
         alpha = k.let("alpha", k.load(self.scratch, kept + place.at, LANES))
         before = k.let("before", k.load(self.scratch, kept + scratch_map.earlier + place.at, LANES))
-        met = k.let("met", alpha > 0.0)
+        blended = k.let("blended", alpha > 0.0)
         gains = [
             k.let(f"d_{name}", k.load(light, place.at, LANES))
             for name, light in zip(CHANNELS, self.tile.light, strict=True)
@@ -328,7 +328,7 @@ class _Replay:
         for gain, part in zip(gains[1:], color[1:], strict=True):
             own = fma(gain, part, own)
         behind = k.let("behind", k.load(self.behind, place.at, LANES))
-        more = k.let("more", select(met, own - behind, 0.0))
+        more = k.let("more", select(blended, own - behind, 0.0))
         k.store(self.behind, place.at, fma(alpha, more, behind))
         d_alpha = before * more
         if not math.isinf(self.clip):
@@ -339,8 +339,8 @@ class _Replay:
         change = k.let("change", d_alpha * alpha)
         sums[3].set(sums[3] + change)
         passing = row.passing(place)
-        inverse = k.let("inverse", 1.0 / select(met, passing.stretch, 1.0))
-        distance = select(met, passing.distance, 0.0)
+        inverse = k.let("inverse", 1.0 / select(blended, passing.stretch, 1.0))
+        distance = select(blended, passing.distance, 0.0)
         d_distance = k.let("d_distance", change * inverse)
         d_span = k.let("d_span", d_distance * distance * inverse)
         for name, group, value in (

@@ -180,10 +180,10 @@ class Tile:
         """Put a splat behind what the pixels have seen; alpha 0 leaves them as they are."""
         k = self.k
         before = self.dim(at, alpha)
-        weight, met = k.let("weight", before * alpha), k.let("met", alpha > 0.0)
+        weight, blended = k.let("weight", before * alpha), k.let("blended", alpha > 0.0)
         for channel, part in zip(self.light, color, strict=True):
             seen = k.let("seen", k.load(channel, at, LANES))
-            k.store(channel, at, select(met, fma(weight, part.splat(LANES), seen), seen))
+            k.store(channel, at, select(blended, fma(weight, part.splat(LANES), seen), seen))
 
     def dim(self, at: E, alpha: E) -> E:
         """Let a splat take its part of the light of pixels; return what was there before it."""
@@ -191,8 +191,8 @@ class Tile:
         before = k.let("before", k.load(self.transmittance, at, LANES))
         k.store(self.transmittance, at, fma(-alpha, before, before))
         if self.steps is not None:
-            met = (alpha > 0.0).cast(Prim.F32)
-            k.store(self.steps, at, k.load(self.steps, at, LANES) + met)
+            blended = (alpha > 0.0).cast(Prim.F32)
+            k.store(self.steps, at, k.load(self.steps, at, LANES) + blended)
         return before
 
     def behind(self, meta: Buffer, at: E) -> list[E]:
@@ -288,8 +288,8 @@ class Row:
             build_function("exp_weight", Prim.F32), -(passing.distance / passing.stretch)
         )
         alpha = k.let("alpha", self.numbers.opacity * falloff)
-        met = (alpha >= tile.settings.alpha_cutoff) & tile.going(place.at)
-        blended = k.mutable("blended", select(met, alpha, 0.0))
+        visible = (alpha >= tile.settings.alpha_cutoff) & tile.going(place.at)
+        blended = k.mutable("blended", select(visible, alpha, 0.0))
         with k.if_(self.numbers.checked):
             k.comment("An odd splat: around the camera, without end, or not quite a rotation.")
             blended.set(select(self._in_front(passing), blended, 0.0))

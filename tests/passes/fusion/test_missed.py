@@ -106,10 +106,10 @@ def test_what_others_read_is_stored_before_a_reduction() -> None:
     assert found["exp", "reduce_sum"] == Reason.OTHER_READERS.because(2)
 
 
-def test_dear_work_is_done_once_before_a_softmax() -> None:
+def test_costly_work_is_done_once_before_a_softmax() -> None:
     g = Graph("g")
     found = missed(graph_of(g.softmax(g.exp(g.input("x", (8, 8))), axis=-1)))
-    assert found == {("exp", "softmax"): Reason.DEAR.because("softmax")}
+    assert found == {("exp", "softmax"): Reason.COSTLY.because("softmax")}
 
 
 def test_a_norm_computes_only_its_first_operand() -> None:

@@ -48,8 +48,8 @@ class Border:
         """Return which of `count` positions from `start` on a tap has elements for."""
         sliding = self.sliding
         places = ((start + i) * sliding.stride + tap * sliding.dilation for i in range(count))
-        met = [i for i, at in enumerate(places) if 0 <= at - sliding.low < self.extent]
-        return (met[0], met[-1] + 1) if met else None
+        inside = [i for i, at in enumerate(places) if 0 <= at - sliding.low < self.extent]
+        return (inside[0], inside[-1] + 1) if inside else None
 
     def segments(self, positions: int, size: int) -> Iterator[Segment]:
         """Yield the positions at the start, the tiles inside, and the positions at the end.

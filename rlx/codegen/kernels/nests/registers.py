@@ -104,7 +104,7 @@ class RegisterNest:
 
     @property
     def width(self) -> int:
-        """The lanes that run together: all, or what threads and first-level cache want."""
+        """The lanes that run together: all, or what threads and first-level cache need."""
         widest = max((value.dtype.size for value in self.lanes.axes), default=1)
         return min(self.lanes.extent, BLOCK_BYTES // widest)
 
