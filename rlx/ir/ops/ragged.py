@@ -30,7 +30,7 @@ _FAMILY = "linalg"
 def ragged_matmul(x: TensorType, w: TensorType, bounds: TensorType) -> TensorType:
     """`x[bounds[g]:bounds[g + 1]] @ w[g]` for every group: x `[M, K]`, w `[G, K, N]`: `[M, N]`.
 
-    Rows of no group are 0. `bounds` are integers `[G + 1]`.
+    Rows of no group are 0. `bounds` are i32 or i64 `[G + 1]`.
     """
     _require_operands(x, w, bounds)
     require_rank(w, 3, "w")
@@ -43,7 +43,8 @@ def ragged_matmul(x: TensorType, w: TensorType, bounds: TensorType) -> TensorTyp
 def ragged_outer(x: TensorType, y: TensorType, bounds: TensorType) -> TensorType:
     """`x[bounds[g]:bounds[g + 1]]^T @ y[bounds[g]:bounds[g + 1]]` for every group.
 
-    For x `[M, K]`, y `[M, N]` and integers `[G + 1]`: `[G, K, N]`. A group without rows gives 0.
+    For x `[M, K]`, y `[M, N]` and bounds i32 or i64 `[G + 1]`: `[G, K, N]`. A group without rows
+    gives 0.
     """
     _require_operands(x, y, bounds)
     require_shape(y, (x.shape[0], y.shape[-1]), "y")
@@ -59,7 +60,7 @@ def _require_operands(x: TensorType, other: TensorType, bounds: TensorType) -> N
     require_same_dtype(x, other)
     require_dtype(x, "float", "x")
     require_rank(x, 2, "x")
-    require_dtype(bounds, "int", "bounds")
+    require_dtype(bounds, "i32 i64", "bounds")
     require_rank(bounds, 1, "bounds")
 
 

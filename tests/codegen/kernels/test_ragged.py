@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlx.errors import DTypeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
@@ -53,6 +54,16 @@ def test_every_range_of_rows_has_its_products(
         feeds["bounds"] = np.array(bounds, np.int32)
         for found, wanted in zip(program.run(feeds), evaluate(graph, feeds), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=error, atol=10 * error)
+
+
+@pytest.mark.parametrize("dtype", ["u64", "u8", "f32"])
+def test_bounds_are_signed_words(dtype: str) -> None:
+    """Bounds that i64 does not hold would start at other rows."""
+    g = Graph("ragged")
+    x, w, bounds = g.input("x", (6, 2)), g.input("w", (3, 2, 4)), g.input("bounds", (4,), dtype)
+    for op, other in ((ops.ragged_matmul, w), (ops.ragged_outer, x)):
+        with pytest.raises(DTypeError, match=f"bounds has dtype {dtype}; it must be one of: i32"):
+            op(x, other, bounds)
 
 
 def test_the_reference_is_one_product_for_each_group() -> None:
