@@ -278,7 +278,12 @@ def test_a_rule_is_traced_where_a_derivative_is_taken() -> None:
     g = rlx.from_jax(lambda x: f(x).sum())
     compiled = rlx.jit(g)
     close(compiled(X), np.sin(X).sum())
+    rows = np.stack([X, 2 * X])
+    close(rlx.jit(rlx.vmap(g))(rows), np.sin(rows).sum(1))
     assert not traced
+    close(rlx.jit(rlx.vmap(rlx.grad(g)))(rows), np.full((2, 3), 7, "float32"))
+    close(rlx.jit(rlx.grad(lambda x: rlx.vmap(g)(x).sum()))(rows), np.full((2, 3), 7, "float32"))
+    assert traced
     close(rlx.grad(compiled)(X), np.full(3, 7, "float32"))
     close(rlx.jit(lambda x: compiled(x) + rlx.grad(compiled)(x))(X), np.sin(X).sum() + 7)
     assert traced
