@@ -104,6 +104,43 @@ def test_nodes_that_no_root_reaches_are_unused() -> None:
     np.testing.assert_array_equal(y, [[9], [9]])
 
 
+def stumps(**damaged: Any) -> Any:
+    """Return two nodes over three leaves, as TreeEnsemble has them."""
+    given: dict[str, Any] = {
+        "nodes_featureids": [0, 1], "nodes_splits": np.array([0, 0.5], np.float32),
+        "nodes_modes": np.zeros(2, np.uint8),
+        "nodes_truenodeids": [1, 0], "nodes_trueleafs": [0, 1],
+        "nodes_falsenodeids": [1, 2], "nodes_falseleafs": [1, 1],
+        "tree_roots": [0], "leaf_targetids": [0] * 3,
+        "leaf_weights": np.array([1, 2, 4], np.float32), **damaged,
+    }  # fmt: skip
+    tensors = {
+        name: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in given.items()
+    }
+    return ensemble("TreeEnsemble", 5, n_targets=1, **tensors)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        ({"nodes_modes": np.array([9, 0], np.uint8)}, "nodes_modes has 9"),
+        ({"nodes_modes": np.array([6, 0], np.uint8)}, "there are no membership_values"),
+        ({"nodes_truenodeids": [2, 0]}, "children has 2"),
+        ({"nodes_falsenodeids": [1, 3]}, "children has 3"),
+        ({"nodes_truenodeids": [0, 0]}, "a node of a tree is its own child"),
+        ({"tree_roots": [-1]}, "tree_roots has -1"),
+        ({"leaf_targetids": [0, 0, 1]}, "leaf_targetids has 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_damaged_indices_are_errors(damaged: dict[str, Any], message: str) -> None:
+    x = {"x": np.ones((2, 3), np.float32)}
+    np.testing.assert_array_equal(InferenceSession(stumps()).run(None, x)[0], [[2], [2]])
+    with pytest.raises(FormatError, match=message):
+        InferenceSession(stumps(**damaged)).run(None, x)
+
+
 @pytest.mark.parametrize("rows", [2, 50])
 def test_trees_may_share_leaves(rows: int) -> None:
     count = 40

@@ -155,8 +155,15 @@ def tree_ensemble(
     own = np.arange(inner, inner + leaves)
 
     def children(ids: Sequence[int], are_leaves: Sequence[int]) -> Array:
+        _require_indices("children", ids, np.where(are_leaves, leaves, inner))
         below = np.where(are_leaves, np.asarray(ids) + inner, np.asarray(ids))
+        if np.any(below == np.arange(inner)):
+            raise _malformed("a node of a tree is its own child")
         return np.concatenate([below, own]).astype(np.int64)
+
+    _require_indices("nodes_modes", nodes_modes, len(_MODES))
+    _require_indices("tree_roots", tree_roots, inner)
+    _require_indices("leaf_targetids", leaf_targetids, n_targets)
 
     missing = nodes_missing_value_tracks_true or (0,) * inner
     pad = np.zeros(leaves)
@@ -174,6 +181,14 @@ def tree_ensemble(
     weights[own, np.asarray(leaf_targetids)] = leaf_weights
     total = trees.votes(x, weights, _BY_NUMBER[aggregate_function])
     return transformed(total, post_transform)
+
+
+def _require_indices(name: str, found: Any, count: Any) -> None:
+    """Raise a FormatError unless all elements are at least 0 and less than `count`."""
+    indices = np.asarray(found)
+    outside = (indices < 0) | (indices >= count)
+    if outside.any():
+        raise _malformed(f"{name} has {indices[outside][0]}, which is no index of the model's")
 
 
 def _by_levels(true: Array, false: Array, roots: Array) -> tuple[Array, Array, Array, Array]:
@@ -206,9 +221,11 @@ def _by_levels(true: Array, false: Array, roots: Array) -> tuple[Array, Array, A
 
 def _sets(modes: Array, values: Any, nodes: int) -> Array | None:
     """Return the sets of the nodes that ask for membership; a NaN ends each in the list."""
+    owners = np.flatnonzero(modes == _MEMBER)
+    if values is None and owners.size:
+        raise _malformed("nodes ask for membership, and there are no membership_values")
     if values is None:
         return None
-    owners = np.flatnonzero(modes == _MEMBER)
     ends = np.flatnonzero(np.isnan(values))
     parts = np.split(np.asarray(values), ends + 1)
     if len(parts) - 1 != owners.size:
