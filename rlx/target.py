@@ -23,6 +23,42 @@ _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
 
 @dataclass(frozen=True, slots=True)
+class Architecture:
+    """What all processors of an architecture have."""
+
+    has_vectors: bool = True
+    vector_feature: str = ""
+    """What brings vectors to an architecture that has none."""
+    registers: int = 16
+    """Vector registers, if they have at most 32 bytes; without vectors, those that hold floats."""
+    fuses: bool = False
+    """True if all have `a * b + c` with one rounding, for f32 and f64."""
+    word_bytes: int = 8
+    """Size of an address."""
+    system: tuple[str, str, str] | None = None
+    """LLVM's CPU, features and calling convention that its systems assume; None for bare metal,
+    where LLVM makes no objects and there are no shared libraries."""
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "portable": Architecture(),
+    "x86_64": Architecture(system=("x86-64", "", "")),
+    "aarch64": Architecture(registers=32, fuses=True, system=("generic", "", "")),
+    "riscv64": Architecture(
+        has_vectors=False,
+        vector_feature="v",
+        registers=32,
+        fuses=True,
+        system=("generic", "+m,+a,+f,+d,+c", "lp64d"),
+    ),
+    "riscv32": Architecture(has_vectors=False, registers=32, word_bytes=4),
+    "wasm32": Architecture(has_vectors=False, vector_feature="simd128", word_bytes=4),
+    "arm": Architecture(has_vectors=False, registers=32, word_bytes=4),
+}
+"""By what `platform.machine` says. Others are taken for processors like "portable"."""
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One machine. Sizes are in bytes; `features` are LLVM's names, such as `avx512f`."""
 
@@ -51,6 +87,11 @@ class Target:
     """True if one of these that no contraction takes is an error."""
 
     @property
+    def common(self) -> Architecture:
+        """What all processors of its architecture have."""
+        return ARCHITECTURES.get(self.architecture, ARCHITECTURES["portable"])
+
+    @property
     def vector_bytes(self) -> int:
         """Width of the widest vector registers (64 with AVX-512, 32 with AVX, 16 otherwise)."""
         if not self.has_vectors:
@@ -62,7 +103,7 @@ class Target:
     @property
     def vector_registers(self) -> int:
         """How many of them there are; without them, how many hold a float."""
-        return 32 if self.vector_bytes == 64 or self.architecture in _MANY_REGISTERS else 16
+        return 32 if self.vector_bytes == 64 else self.common.registers
 
     @property
     def alignment(self) -> int:
@@ -75,7 +116,7 @@ class Target:
 
     def multiplies_and_adds(self, element_bytes: int) -> bool:
         """True if there is an instruction for `a * b + c` with one rounding."""
-        if self.architecture in _ALWAYS_FUSED:
+        if self.common.fuses:
             return True
         return self.has("fma") or (element_bytes == _SINGLE and self.has("vfp4sp"))
 
@@ -131,7 +172,7 @@ def detect_target() -> Target:
 
 _AVX2 = ("sse4.2", "avx", "avx2", "fma", "bmi", "bmi2", "f16c")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
+GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "portable": ("portable", ()),
     "x86-64": ("x86_64", ()),
     "x86-64-v3": ("x86_64", _AVX2),
@@ -142,6 +183,7 @@ _GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "aarch64-dotprod": ("aarch64", ("neon", "dotprod")),
     "aarch64-bf16": ("aarch64", ("neon", "dotprod", "bf16")),
     "riscv64": ("riscv64", ()),
+    "riscv64-v": ("riscv64", ("v",)),
     "riscv32": ("riscv32", ()),
     "wasm32": ("wasm32", ()),
     "wasm32-simd128": ("wasm32", ("simd128",)),
@@ -153,9 +195,6 @@ _GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Architecture and features by name. `vfp4sp` fuses multiply-adds of f32 alone."""
 
-_ALWAYS_FUSED = ("aarch64", "riscv64")
-_MANY_REGISTERS = ("aarch64", "riscv64", "riscv32", "arm")
-_WITHOUT_VECTORS = ("riscv64", "riscv32", "wasm32", "arm")
 _SMALL = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "riscv32")
 
 
@@ -167,13 +206,14 @@ def named_target(name: str) -> Target:
     """
     if name == "native":
         return detect_target()
-    if name not in _GENERIC:
+    if name not in GENERIC:
         raise UnsupportedError(
             f"unknown target {name!r}",
-            remedy=f"known targets are native, {', '.join(_GENERIC)}, and triples of these "
+            remedy=f"known targets are native, {', '.join(GENERIC)}, and triples of these "
             "architectures such as aarch64-linux-gnu",
         )
-    architecture, features = _GENERIC[name]
+    architecture, features = GENERIC[name]
+    common = ARCHITECTURES[architecture]
     return Target(
         architecture=architecture,
         vendor="generic",
@@ -183,7 +223,7 @@ def named_target(name: str) -> Target:
         l1=32 * 1024,
         l2=512 * 1024,
         l3=8 * 1024**2,
-        has_vectors=architecture not in _WITHOUT_VECTORS or "simd128" in features,
+        has_vectors=common.has_vectors or common.vector_feature in features,
         is_small=name in _SMALL,
     )
 

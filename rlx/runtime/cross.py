@@ -29,7 +29,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 from rlx.runtime.probe import prove
 from rlx.runtime.toolchain import Toolchain, describe, find_toolchain, has_toolchain, run_tool
-from rlx.target import Target, detect_target, named_target
+from rlx.target import ARCHITECTURES, GENERIC, Target, detect_target, named_target
 
 _ARCHITECTURES = {
     "x86_64": "x86-64",
@@ -44,34 +44,30 @@ _ARCHITECTURES = {
     "thumbv7em": "cortex-m4",
     "wasm32": "wasm32",
 }
+"""Generic targets by the first word of a triple."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Flags for a level of a processor."""
+
+    flags: tuple[str, ...]
+    """GCC's and clang's."""
+    zig: tuple[str, ...] = ()
+    """Zig's, which names processors otherwise."""
+
+
 _LEVELS = {
-    "native": ("-march=native",),
-    "x86-64": ("-march=x86-64",),
-    "x86-64-v3": ("-march=x86-64-v3",),
-    "x86-64-v4": ("-march=x86-64-v4",),
-    "x86-64-v4-vnni": ("-march=x86-64-v4", "-mavx512vnni"),
-    "x86-64-v4-bf16": ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
-    "aarch64-dotprod": ("-march=armv8.2-a+dotprod",),
-    "aarch64-bf16": ("-march=armv8.2-a+dotprod+bf16",),
+    "native": _Level(("-march=native",)),
+    "x86-64": _Level(("-march=x86-64",)),
+    "x86-64-v3": _Level(("-march=x86-64-v3",)),
+    "x86-64-v4": _Level(("-march=x86-64-v4",)),
+    "x86-64-v4-vnni": _Level(("-march=x86-64-v4", "-mavx512vnni")),
+    "x86-64-v4-bf16": _Level(("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16")),
+    "riscv64-v": _Level(("-march=rv64gcv",), ("-mcpu=baseline_rv64+v",)),
+    "aarch64-dotprod": _Level(("-march=armv8.2-a+dotprod",), ("-mcpu=generic+dotprod",)),
+    "aarch64-bf16": _Level(("-march=armv8.2-a+dotprod+bf16",), ("-mcpu=generic+dotprod+bf16",)),
 }
-"""Flags of GCC and clang for a level of a processor."""
-_ZIG_LEVELS = {
-    "aarch64-dotprod": ("-mcpu=generic+dotprod",),
-    "aarch64-bf16": ("-mcpu=generic+dotprod+bf16",),
-}
-"""Zig's, which names processors otherwise."""
-_HOMES = {
-    "x86-64": "x86_64",
-    "x86-64-v3": "x86_64",
-    "x86-64-v4": "x86_64",
-    "x86-64-v4-vnni": "x86_64",
-    "x86-64-v4-bf16": "x86_64",
-    "aarch64": "aarch64",
-    "aarch64-dotprod": "aarch64",
-    "aarch64-bf16": "aarch64",
-    "riscv64": "riscv64",
-}
-"""What `platform.machine` says of processors at these levels."""
 _GCC_OF_ARM = "arm-none-eabi"
 
 
@@ -212,7 +208,7 @@ def find_compiler(target: str, cc: str | None = None) -> Compiler:
     if shutil.which(f"{triple}-gcc"):
         links = not _is_bare(triple)
         return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level), links)
-    return zig_compiler(triple, _ZIG_LEVELS.get(level, ()))
+    return zig_compiler(triple, _LEVELS[level].zig if level in _LEVELS else ())
 
 
 def _for_core(core: _Core) -> Compiler:
@@ -272,8 +268,8 @@ def triple_of(target: str) -> str | None:
     """Return the triple that needs a cross compiler, or None for this machine."""
     if target in ("portable", "native"):
         return None
-    home = _HOMES.get(target)
-    if home is not None:
+    home = GENERIC[target][0] if target in GENERIC else None
+    if home is not None and ARCHITECTURES[home].system is not None:
         return None if home == platform.machine() else f"{home}-linux-gnu"
     return None if target == f"{platform.machine()}-linux-gnu" else target
 
@@ -330,4 +326,4 @@ def _level_flags(level: str) -> tuple[str, ...]:
     if level not in _LEVELS:
         return ()
     wide = named_target(level).has("avx512f")
-    return (*_LEVELS[level], *(("-mprefer-vector-width=512",) if wide else ()))
+    return (*_LEVELS[level].flags, *(("-mprefer-vector-width=512",) if wide else ()))

@@ -38,22 +38,30 @@ needs_zig = pytest.mark.skipif(
 )
 @needs_zig
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["aarch64", "riscv64"])
+@pytest.mark.parametrize(
+    ("target", "cpu"),
+    [
+        ("aarch64-linux-musl", ()),
+        ("riscv64-linux-musl", ()),
+        ("riscv64-v", ("-cpu", "rv64,v=true,vlen=128")),
+    ],
+)
 @pytest.mark.parametrize("make", [encoder_layer, training_step, splat_step])
 def test_emulated_artifact_agrees_with_the_reference(
-    tmp_path: Path, architecture: str, make: type[Graph]
+    tmp_path: Path, target: str, cpu: tuple[str, ...], make: type[Graph]
 ) -> None:
+    architecture = target.partition("-")[0]
     emulator = f"qemu-{architecture}"
     if shutil.which(emulator) is None:
         pytest.skip(f"{emulator} is not installed (Debian: qemu-user)")
     graph = make()
     params = params_of(graph)
-    artifact = aot(graph, tmp_path, params=params, target=f"{architecture}-linux-musl")
+    artifact = aot(graph, tmp_path, params=params, target=target)
     program = tmp_path / "sample"
     sample = tmp_path / "dump.c"
     sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
     build(f"{architecture}-linux-musl", [sample], program, archives=_archives(artifact))
-    run(emulator, program, cwd=tmp_path)
+    run(emulator, *cpu, program, cwd=tmp_path)
     given = np.fromfile(tmp_path / "y.bin", np.float32)
     expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
     np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-4, atol=2e-5)
@@ -255,6 +263,7 @@ def test_targets_are_described_by_their_architecture() -> None:
     assert machine_of("x86_64-linux-musl").vector_bytes == 16
     assert machine_of("x86-64-v3").vector_bytes == 32
     assert machine_of("aarch64-dotprod").dots_bytes
+    assert (machine_of("riscv64").vector_bytes, machine_of("riscv64-v").vector_bytes) == (0, 16)
     assert machine_of("x86-64-v4-vnni").dots_unsigned_bytes
     assert not machine_of("aarch64-linux-gnu").dots_bytes
     assert machine_of("x86-64-v4").vector_bytes == 64

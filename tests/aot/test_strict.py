@@ -23,7 +23,10 @@ def roots() -> Graph:
 
 
 GRAPHS = (training_step, lookup, scaled_rows, roots)
-TARGETS = ("cortex-m3", "cortex-m4", "riscv32", "wasm32", "wasm32-simd128", "aarch64", "riscv64")
+TARGETS = (
+    *("cortex-m3", "cortex-m4", "wasm32", "wasm32-simd128", "aarch64"),
+    *("riscv32", "riscv64", "riscv64-v"),
+)
 
 
 @needs_compiler

@@ -38,8 +38,6 @@ _CALLS, _SMALL_CALLS = 96, 40
 """Of a function that calls kernels and computes nothing."""
 _INTERFACE, _SMALL_INTERFACE = 320, 64
 """`call`, `run` and the checks before the first kernel; with threads, their frame."""
-_NARROW = ("arm", "riscv32", "wasm32")
-"""Architectures whose words are of four bytes."""
 _VECTORS_IN_FLIGHT = 8
 """How many vectors compilers make of one value of a loop, by unrolling and by widening."""
 _REGISTER, _UNROLLED = 16, 3
@@ -59,7 +57,7 @@ def _deepest(kernel: Kernel, target: Target) -> int:
 
 def _frame(kernel: Kernel, target: Target) -> int:
     """Return the bytes of one kernel's own frame, math functions put into it included."""
-    word = 4 if target.architecture in _NARROW else 8
+    word = target.common.word_bytes
     if all(isinstance(s, Invoke) for s in kernel.body):
         fixed = _SMALL_CALLS if target.is_small else _CALLS
         return fixed + word * (len(kernel.buffers) + _longest_call(kernel))

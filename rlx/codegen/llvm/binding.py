@@ -17,15 +17,10 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.optimize import Options, Pipeline
 from rlx.errors import InternalError, ToolchainError, UnsupportedError
-from rlx.target import Target
+from rlx.target import ARCHITECTURES, Target
 
 _library_numbers = itertools.count()
-_BASES = {
-    "x86_64": ("x86-64", "", ""),
-    "aarch64": ("generic", "", ""),
-    "riscv64": ("generic", "+m,+a,+f,+d,+c", "lp64d"),
-}
-"""The CPU, features and calling convention that systems of an architecture assume."""
+_BASES = {name: each.system for name, each in ARCHITECTURES.items() if each.system is not None}
 _SPEED_LEVELS = {Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
 
 
