@@ -16,7 +16,7 @@ from rlx.codegen.aot.layout import (
 )
 from rlx.codegen.aot.linking import MPI_LIBRARY, link_words
 from rlx.codegen.aot.options import Options
-from rlx.codegen.aot.phases import Step
+from rlx.codegen.aot.phases import PhaseKernel
 from rlx.codegen.aot.ranks import rank_count
 from rlx.codegen.aot.stack import stack_bytes
 from rlx.codegen.aot.status import statuses_of
@@ -60,8 +60,8 @@ def artifact_view(
     program: Program,
     layout: ArtifactLayout,
     options: Options,
-    setup: tuple[Step, ...],
-    run: tuple[Step, ...],
+    setup: tuple[PhaseKernel, ...],
+    run: tuple[PhaseKernel, ...],
 ) -> dict[str, Any]:
     """Return all that the templates of an artifact read of it, by name."""
     tensors = _tensors_of(layout, options)

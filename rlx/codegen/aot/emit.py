@@ -19,7 +19,7 @@ from rlx.codegen.aot.layout import ArtifactLayout, Keep, make_layout
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.options import Options
-from rlx.codegen.aot.phases import Step, run_steps, setup_steps
+from rlx.codegen.aot.phases import PhaseKernel, run_steps, setup_steps
 from rlx.codegen.aot.view import step_views
 from rlx.codegen.c.emit import UnitView, kernel_prototype, unit_view
 from rlx.codegen.c.line_directives import LineSources, with_line_directives
@@ -107,13 +107,13 @@ def _check_symbols(graph: Graph) -> None:
             )
 
 
-def _module(program: Program, steps: tuple[Step, ...]) -> Module:
+def _module(program: Program, steps: tuple[PhaseKernel, ...]) -> Module:
     """Return the kernels of the program and its phases; nothing is exported."""
     kernels = (*program.kernels.values(), *(step.kernel for step in steps))
     return Module(program.schedule.name, functions_of(kernels), kernels, ())
 
 
-def _prefixed(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
+def _prefixed(steps: tuple[PhaseKernel, ...], name: str) -> tuple[PhaseKernel, ...]:
     """Return the steps under names that other libraries do not have."""
     return tuple(
         replace(step, kernel=replace(step.kernel, name=f"{name}_{step.kernel.name}"))
@@ -125,7 +125,7 @@ def _api_text(
     program: Program,
     layout: ArtifactLayout,
     view: Mapping[str, Any],
-    phases: tuple[tuple[Step, ...], tuple[Step, ...]],
+    phases: tuple[tuple[PhaseKernel, ...], tuple[PhaseKernel, ...]],
     symbols: Mapping[str, str],
 ) -> str:
     """Return the C around kernels that are in an object file, those of both phases."""

@@ -23,14 +23,14 @@ from rlx.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PhaseKernel:
     """One kernel of a phase; a shared one takes `part` and `parts` as its last scalars."""
 
     kernel: Kernel
     is_shared: bool = False
 
 
-def setup_steps(program: Program, layout: ArtifactLayout) -> tuple[Step, ...]:
+def setup_steps(program: Program, layout: ArtifactLayout) -> tuple[PhaseKernel, ...]:
     """Return what depends on params and constants only; nothing if there is nothing to do."""
     thunks = program.schedule.phase(Phase.SETUP)
     if not thunks:
@@ -39,13 +39,15 @@ def setup_steps(program: Program, layout: ArtifactLayout) -> tuple[Step, ...]:
     return (_PhaseMaker(program, layout, {}).stretch("setup_phase", thunks, doc),)
 
 
-def run_steps(program: Program, layout: ArtifactLayout, *, is_threaded: bool) -> tuple[Step, ...]:
+def run_steps(
+    program: Program, layout: ArtifactLayout, *, is_threaded: bool
+) -> tuple[PhaseKernel, ...]:
     """Return the hot path."""
     maker = _PhaseMaker(program, layout, layout.extents)
     thunks = program.schedule.phase(Phase.RUN)
     if not is_threaded:
         return (maker.stretch("run_phase", thunks, "The hot path."),)
-    steps: list[Step] = []
+    steps: list[PhaseKernel] = []
     for shared, group in itertools.groupby(thunks, key=maker.is_shared):
         if shared:
             steps += [maker.share(f"run_part_{len(steps) + i}", t) for i, t in enumerate(group)]
@@ -87,22 +89,22 @@ class _PhaseMaker:
         kernel = self.program.kernels[thunk.kernel_key]
         return is_shared(kernel) and kernel.wakes_threads
 
-    def stretch(self, name: str, thunks: Sequence[AnyThunk], doc: str) -> Step:
+    def stretch(self, name: str, thunks: Sequence[AnyThunk], doc: str) -> PhaseKernel:
         """Return one kernel that runs `thunks` in order."""
         k = KernelBuilder(name)
         calls = self._calls(k)
         for thunk in thunks:
             calls.emit(thunk)
-        return Step(_with_what_it_reads(k.build([doc])))
+        return PhaseKernel(_with_what_it_reads(k.build([doc])))
 
-    def share(self, name: str, thunk: AnyThunk) -> Step:
+    def share(self, name: str, thunk: AnyThunk) -> PhaseKernel:
         """Return a kernel that runs one of several parts of a thunk's parallel loop."""
         assert isinstance(thunk, Thunk), "only plain thunks are shared"
         k = KernelBuilder(name)
         calls = self._calls(k)
         part, parts = k.scalar("part"), k.scalar("parts")
         calls.call(thunk, share_of(calls, thunk, part, part + 1, parts))
-        return Step(_with_what_it_reads(k.build(["One part of several."])), is_shared=True)
+        return PhaseKernel(_with_what_it_reads(k.build(["One part of several."])), is_shared=True)
 
     def _calls(self, k: KernelBuilder) -> _PlacedCalls:
         blocks = {Space.ARENA: declare_arena(k)}

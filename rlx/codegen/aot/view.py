@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rlx.codegen.aot.layout import ArtifactLayout, Keep, Tensor
-from rlx.codegen.aot.phases import Step
+from rlx.codegen.aot.phases import PhaseKernel
 from rlx.codegen.aot.status import MEANING, AnyStatus
 from rlx.codegen.c.spelling import literal
 from rlx.codegen.entry import can_fail
@@ -217,12 +217,12 @@ def _infer_again(graph: Graph) -> None:
             _infer_again(body)
 
 
-def step_views(steps: Sequence[Step], extents: Collection[str]) -> list[StepView]:
+def step_views(steps: Sequence[PhaseKernel], extents: Collection[str]) -> list[StepView]:
     """Return the views of calls that are given some of the extents, by their names in C."""
     return [_step_view(step, extents) for step in steps]
 
 
-def _step_view(step: Step, extents: Collection[str]) -> StepView:
+def _step_view(step: PhaseKernel, extents: Collection[str]) -> StepView:
     kernel = step.kernel
     blocks = [identifier(buffer.name) for buffer in kernel.buffers]
     names = [identifier(scalar.name) for scalar in kernel.scalars if scalar.name in extents]

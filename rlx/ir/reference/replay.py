@@ -15,7 +15,7 @@ from rlx.ir.reference.registry import Array, apply_op, reference, viewed
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NodeCall:
     """One node: what computes it, and the places of its operands and first result."""
 
     compute: Callable[..., Any]
@@ -35,7 +35,7 @@ class Replay:
         self.graph = graph
         places: dict[Value, int] = {}
         self.values: list[Any] = []
-        self.steps: list[Step] = []
+        self.steps: list[NodeCall] = []
         for value in graph.inputs:
             self._place(value, None, places)
         for node in graph.nodes:
@@ -44,7 +44,7 @@ class Replay:
             elif not node.op.has(Trait.LEAF):
                 operands = tuple(places[operand] for operand in node.operands)
                 first, count = len(self.values), len(node.results)
-                self.steps.append(Step(_computation(node), operands, first, count))
+                self.steps.append(NodeCall(_computation(node), operands, first, count))
                 for result in node.results:
                     self._place(result, None, places)
         self.outputs = [places[output] for output in graph.outputs]
