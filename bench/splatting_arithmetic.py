@@ -111,13 +111,14 @@ def _function_flops(function: Function) -> int:
 def splat_pixels(arrays: list[Array], size: int) -> int:
     """Return how many pixels, in whole vectors, all entries of all lists touch."""
     *given, meta = arrays
+    of: Any = stages  # operands are a list
     screen = Screen(size, size, TILE)
     view: dict[str, Any] = {"width": size, "height": size}
     cutoff = {"alpha_cutoff": 1 / 255}
-    *frame, outlines, distances = stages.splat_project(
+    *frame, outlines, distances = of.splat_project(
         *given, np.array([True]), meta, **view, **cutoff, radius_scale=1.6
     )
-    numbers = stages.splat_coefficients(*frame, given[2], meta, **view, **cutoff)
+    numbers = of.splat_coefficients(*frame, given[2], meta, **view, **cutoff)
     total = 0
     for splat in np.flatnonzero(distances < 1e30):
         left, right, low, high = numbers[splat, 17:21].astype(int)
