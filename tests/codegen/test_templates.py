@@ -25,7 +25,10 @@ CALLS_OF_VERBATIM = {
     "codegen/aot/artifact_view.py": {"_about", "_arguments", "_memory"},
     "codegen/aot/emit.py": {"emit_artifact"},
     "codegen/aot/freestanding.py": {"_renamed", "without_libm"},
-    "codegen/aot/view.py": {"", "_factor_text", "_step_view", "extent_text", "filled", "size_text"},
+    "codegen/aot/view.py": {
+        *("", "_factor_text", "_literal", "_step_view", "extent_text", "filled", "size_text"),
+        "tensor_view",
+    },
     "codegen/c/emit.py": {
         "emit_source",
         "entry_signature",

@@ -19,8 +19,8 @@ from tests.codegen.uses import share
 from tests.codegen.weeds import repeated_constants, weeds_of
 
 TARGETS = ("portable", "x86-64-v3", "cortex-m4")
-FEW_POINTS = ("dft_3x4x1_c64", "dft_of_prime_3x5x1_c64")
-"""The second is Rader's transform of five points by one of four."""
+FEW_POINTS = ("dft_3x4x1_c64", "dft_3x1x1_c64", "dft_of_prime_3x5x1_c64")
+"""The third is Rader's transform of five points by one of four."""
 PROGRAMS = (mlp, training_step, scaled_rows, lookup, encoder_layer)
 
 

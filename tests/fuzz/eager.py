@@ -23,14 +23,14 @@ MULTIPLY_ADD = "NumPy fuses the products of complex numbers with their sums; ker
 _OPS: Mapping[str, str] = {
     FUNCTION: "acos acosh asin asinh atan atan2 atanh cos cosh elu erf erf_inv erfc "
     "exp exp2 expm1 gelu gelu_approx log log1p log2 log_sigmoid mish "
-    "pow selu sigmoid silu sin sinh softplus tan tanh fake_quantize_backward",
+    "pow root_of_powers selu sigmoid silu sin sinh softplus tan tanh fake_quantize_backward",
     ORDER: "attention attention_backward batch_norm_training col2im conv conv_backward_input "
     "conv_backward_weight conv_transpose cumprod cumsum dequant_matmul dft dft_of_prime "
     "dft_of_reals dft_to_reals dot_general fake_quantize_lsq_backward_scale fft "
     "gaussian_splat_prepare gaussian_splat_rasterize gaussian_splat_render "
     "gaussian_splat_render_backward group_norm grouped_dequant_matmul instance_norm irfft "
     "layer_norm layer_norm2d log_mel log_softmax logsumexp matmul max_pool_backward mean_pool "
-    "prod_pool reduce_mean reduce_prod reduce_sum rfft rms_norm softmax "
+    "prod_pool ragged_matmul ragged_outer reduce_mean reduce_prod reduce_sum rfft rms_norm softmax "
     "softmax_cross_entropy_backward softmax_cross_entropy_with_logits splat_coefficients "
     "splat_composite splat_composite_backward splat_project splat_project_backward sum_pool "
     "scatter_add scatter_mul",

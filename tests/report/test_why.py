@@ -51,7 +51,7 @@ Not fused: 2
     matmul reads stored operands: it computes nothing of what it reads
     at model.py:4 in mlp, model.py:5 in mlp
   exp, read by softmax
-    softmax reads each element several times: what is dear is computed once before
+    softmax reads each element several times: costly work is computed once before
     at model.py:6 in mlp
 
 Kernels chosen: 2

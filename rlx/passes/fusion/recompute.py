@@ -85,18 +85,29 @@ def find_recomputed(graph: Graph, policy: FusionPolicy) -> Recomputed:
 
 
 def _grown(graph: Graph, policy: FusionPolicy) -> set[Node]:
-    """Return the large results of cheap work on much smaller values, which are broadcast."""
+    """Return the large results of cheap work on much smaller values, which several nodes read.
+
+    Also those that only such results are computed from.
+    """
     found: set[Node] = set()
     sources: dict[Node, frozenset[Node]] = {}
+    readers: dict[Node, set[Node]] = {}
     for node in graph.nodes:
         sources[node] = frozenset((node,))
+        operands = [free_source(x).node for x in node.operands]
+        for operand in operands:
+            readers.setdefault(operand, set()).add(node)
         if not is_fusable(node) or not policy.is_cheap(node) or len(node.results) != 1:
             continue
-        roots = frozenset().union(*(sources[free_source(x).node] for x in node.operands))
+        roots = frozenset[Node]().union(*(sources[operand] for operand in operands))
         read = sum(root.results[0].type.bytes for root in roots)
         if node.result.type.bytes >= max(_LARGE, _GROWTH * read):
             sources[node] = roots
             found.add(node)
+    for node in reversed(graph.nodes):
+        of = readers.get(node, set())
+        if node in found and len(of) < 2 and not of <= found:
+            found.remove(node)
     return found
 
 
