@@ -41,6 +41,11 @@ _UNORDERED = frozenset({"linalg.eig", "linalg.eigvals"})
 """Operators that return eigenvalues in any order."""
 
 
+_ROUGH = frozenset({"special.bessel_j0"})
+"""Operators that PyTorch computes to fewer digits than f64 has (1.9e-7 at 5.58, where SciPy and rlx
+agree to 3e-16): results are compared in single precision. `test_rules.py` compares all digits."""
+
+
 def reason(name: str) -> str | None:
     """Return why an operator is refused."""
     return TABLE.get(name)
@@ -48,13 +53,20 @@ def reason(name: str) -> str | None:
 
 def named() -> set[str]:
     """Return the operators that the tables name."""
-    return {*TABLE, *_UNDEFINED, *_PLACED, *_FREE, *_UNORDERED}
+    return {*TABLE, *_UNDEFINED, *_PLACED, *_FREE, *_UNORDERED, *_ROUGH}
 
 
 def disagreement(name: str, call: Any, weights: Any, expected: Any, found: Any) -> str:
     """Return how results differ in what PyTorch determines; "" where they agree."""
     if name in _UNDEFINED:
         return _types(expected[0], found[0])
+    if name in _ROUGH:
+        if text := _types(expected[0], found[0]):
+            return text
+        expected, found = (
+            [[x.float() if x.dtype is torch.float64 else x for x in part] for part in each]
+            for each in (expected, found)
+        )
     if name in _FREE:
         if text := _types(expected[0], found[0]):
             return text
