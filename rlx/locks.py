@@ -5,7 +5,7 @@ handler, a `__del__` or an argument's `__array__` that calls the function which 
 refused. In a forked child every such lock is free again, also one held in the parent.
 
 A fork waits, for a bounded time, until other threads have done what `unforkable` encloses:
-compilers and imports hold locks of their own, which could not be freed in the child. Ctrl-C waits
+compilers and imports hold locks of their own, which could not be freed in the child. Signals wait
 until `importing` is done: ops and rules that were declared in part cannot be declared again.
 
 What a signal handler raises may come at the start of any Python function and after any call:
@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -76,7 +76,7 @@ def unforkable() -> AbstractContextManager[object]:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Let forks and Ctrl-C wait until modules are imported whole; nested blocks do nothing."""
+    """Let forks and signals wait until modules are imported whole; nested blocks do nothing."""
     thread = threading.get_ident()
     if thread in _importing:
         yield
@@ -91,18 +91,23 @@ def importing() -> Iterator[None]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # only the main thread is interrupted
+    """Call the program's signal handlers, any of which may raise, only after the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread alone
         return
+    found = ((number, signal.getsignal(number)) for number in signal.valid_signals())
+    handlers = {int(number): handler for number, handler in found if callable(handler)}
     late: list[tuple[int, FrameType | None]] = []
-    try:  # another signal's handler may raise after the first call
-        signal.signal(signal.SIGINT, lambda number, frame: late.append((number, frame)))
+    try:  # a handler that is not replaced yet may raise after the first call
+        for number in handlers:
+            signal.signal(number, lambda number, frame: late.append((number, frame)))
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if late:
-            handler(*late[-1])
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        with ExitStack() as calls:  # all are called, also where one raises
+            for number, frame in reversed(late):
+                calls.callback(handlers[number], number, frame)
 
 
 def _locks_of_others() -> list[Any]:

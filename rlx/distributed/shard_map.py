@@ -31,7 +31,7 @@ _KNOWN = 4
 _COMPARED = "programs are compared"
 
 
-def _behind_communicators(fun: Callable[..., Any]) -> inspect.Signature:
+def _with_communicator(fun: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of `fun` after one more argument, for the names of inputs."""
     first = inspect.Parameter("communicator", inspect.Parameter.POSITIONAL_ONLY)
     kept = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -203,7 +203,7 @@ class ShardMapped:
                 return fun(*args)
 
         local.__name__ = self._name
-        local.__signature__ = _behind_communicators(fun)  # type: ignore[attr-defined]
+        local.__signature__ = _with_communicator(fun)  # type: ignore[attr-defined]
         return local
 
     def _local(self, args: tuple[Any, ...]) -> tuple[_Arguments, Hashable, Any]:

@@ -130,11 +130,11 @@ class TokenStream:
         """Return the line, counted from 1, of a place in the text."""
         return bisect.bisect_left(self._line_ends, offset) + 1
 
-    def fail(self, problem: str, offset: int) -> NoReturn:
+    def fail(self, problem: str, offset: int, remedy: str | None = None) -> NoReturn:
         """Raise a FormatError at a place in the text, with its line and a mark."""
-        raise self.error(problem, offset)
+        raise self.error(problem, offset, remedy)
 
-    def error(self, problem: str, offset: int) -> FormatError:
+    def error(self, problem: str, offset: int, remedy: str | None = None) -> FormatError:
         """Return the FormatError for a `problem` at a place in the text."""
         start = self.text.rfind("\n", 0, offset) + 1
         line = self.text[start:].split("\n", 1)[0]
@@ -143,4 +143,4 @@ class TokenStream:
         shown = line[shown_from : shown_from + 100]
         mark = " " * (column - 1 - shown_from) + "^"
         where = f"{self.file}:{self.line_of(offset)}:{column}"
-        return FormatError(f"{where}: {problem}\n    {shown}\n    {mark}")
+        return FormatError(f"{where}: {problem}\n    {shown}\n    {mark}", remedy=remedy)

@@ -124,7 +124,8 @@ class GraphParser:
         token = self.stream.expect_kind("word", "an op")
         definition = find_op(token.text)
         if definition is None:
-            self.stream.fail(f"unknown op {token.text}", token.offset)
+            remedy = "import the package that declares it, or install that package again"
+            self.stream.fail(f"unknown op {token.text}", token.offset, remedy)
         operands = self._operands()
         attrs = self._attrs(definition, token, results[0][1])
         lowering = self._lowering()

@@ -140,14 +140,17 @@ def ragged_dot_general(
         before = [*left_batch, *left[: left.index(ragged)]]
         lhs = _by_groups(lhs, group_sizes, before, ragged)
         rhs = shaping.broadcast_to(rhs, (static_shape(lhs)[0], *static_shape(rhs)))
-        batches = [0, *_behind(left_batch)], [0, *_behind(right_batch)]
-        paired = (_behind(left), _behind(right)), batches
+        batches = [0, *_shifted_axes(left_batch)], [0, *_shifted_axes(right_batch)]
+        paired = (_shifted_axes(left), _shifted_axes(right)), batches
     else:
         free = [a for a in range(lhs.ndim) if a not in left and a not in left_batch]
         before = [*left_batch, *free[: free.index(ragged)]]
         lhs = _by_groups(lhs, group_sizes, before, ragged)
         (groups,) = numbers.rhs_group_dimensions
-        paired = ([*_behind(left), 0], [*right, groups]), (_behind(left_batch), right_batch)
+        paired = (
+            ([*_shifted_axes(left), 0], [*right, groups]),
+            (_shifted_axes(left_batch), right_batch),
+        )
     return dot_general(lhs, rhs, paired, precision, preferred_element_type)
 
 
@@ -164,7 +167,8 @@ def _of_matrices(lhs: Any, rhs: Any, bounds: Any, numbers: RaggedDotDimensionNum
     return emit(ops.ragged_matmul, rows, shaping.transpose(rhs, order), bounds)
 
 
-def _behind(axes: Sequence[int]) -> list[int]:
+def _shifted_axes(axes: Sequence[int]) -> list[int]:
+    """Return `axes` once an axis has come in front."""
     return [axis + 1 for axis in axes]
 
 

@@ -274,13 +274,13 @@ def _resolved_symbolic(item: slice, extent: Extent, axis: int) -> slice:
         low = 0 if item.start is None else bound_within(item.start, extent, axis)
         high = extent if item.stop is None else bound_within(item.stop, extent, axis)
         return slice(low, _not_before(low, high, item), step)
-    high = extent if item.start is None else _bound_behind(item.start, extent, axis)
-    low = 0 if item.stop is None else _bound_behind(item.stop, extent, axis)
+    high = extent if item.start is None else _count_through(item.start, extent, axis)
+    low = 0 if item.stop is None else _count_through(item.stop, extent, axis)
     high = _not_before(low, high, item)
     return slice(high - 1, low - 1, step)
 
 
-def _bound_behind(place: Extent, extent: Extent, axis: int) -> Extent:
+def _count_through(place: Extent, extent: Extent, axis: int) -> Extent:
     """Return how many elements there are up to a place, inclusive."""
     return extent if place == -1 else bound_within(place + 1, extent, axis)
 

@@ -224,3 +224,5 @@ def test_the_error_marks_the_place_in_the_line() -> None:
     assert caught.value.message == (
         "model.rlx:2:16: unknown op imput\n      %0: f32[2] = imput\n                   ^"
     )
+    assert caught.value.remedy is not None
+    assert "import the package that declares it" in caught.value.remedy

@@ -331,14 +331,17 @@ def test_a_session_that_an_argument_asks_again_refuses(tmp_path: Path) -> None:
     ("declares", "number"),
     [("declare_op", 7), ("declare_op", 60), ("Registry._claim", 3), ("Registry._claim", 30)],
 )
-def test_an_interrupt_waits_until_ops_and_rules_are_declared(
-    declares: str, number: int, tmp_path: Path
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGUSR1"])
+def test_a_signal_waits_until_ops_and_rules_are_declared(
+    declares: str, number: int, sent: str, tmp_path: Path
 ) -> None:
     """What was declared in part could not be declared again: the process was spoilt."""
-    printed = run_alone(f"DECLARES, NUMBER = {declares!r}, {number}\n" + textwrap.dedent("""
+    given = f"DECLARES, NUMBER, SENT = {declares!r}, {number}, {sent!r}\n"
+    printed = run_alone(given + textwrap.dedent("""
         import os, signal
         import numpy as np
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have ignored it
+        SENT = getattr(signal, SENT)
+        signal.signal(SENT, signal.default_int_handler)  # a shell may have ignored it
         from rlx.ir import declaration, registry
         owner = registry.Registry if "." in DECLARES else declaration
         name = DECLARES.split(".")[-1]
@@ -347,7 +350,7 @@ def test_an_interrupt_waits_until_ops_and_rules_are_declared(
             global count
             count += 1
             if count == NUMBER:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), SENT)
             return declares(*args, **options)
         setattr(owner, name, interrupted)
         def work():
@@ -358,6 +361,6 @@ def test_an_interrupt_waits_until_ops_and_rules_are_declared(
             work()
         except KeyboardInterrupt:
             print("interrupted")
-        print(work(), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        print(work(), signal.getsignal(SENT) is signal.default_int_handler)
     """), tmp_path)  # fmt: skip
     assert printed == "interrupted\n(2, 2) True\n"

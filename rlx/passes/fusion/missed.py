@@ -30,7 +30,7 @@ def _obstacle(claims: Claims, producer: Node, reader: Node) -> Obstacle:
     before, after = claims.groups.group_of[producer], claims.groups.group_of[reader]
     first, second = _anchor(before, producer), _anchor(after, reader)
     if producer is first:
-        found = _behind(claims, producer, reader, second)
+        found = _out_of_producer(claims, producer, reader, second)
     elif second is not None:
         found = _into(claims, producer, reader, second)
     else:
@@ -61,7 +61,9 @@ def _into(claims: Claims, producer: Node, reader: Node, anchor: Node) -> Obstacl
     return claims.to_merge(group, producer, shape)
 
 
-def _behind(claims: Claims, anchor: Node, reader: Node, other: Node | None) -> Obstacle | None:
+def _out_of_producer(
+    claims: Claims, anchor: Node, reader: Node, other: Node | None
+) -> Obstacle | None:
     """Return what keeps `reader` out of the kernel of `anchor`, whose result it reads."""
     if claims.policy.folds_short_rows(anchor):
         return Reason.SHORT_ROWS.because(anchor.op.name)

@@ -91,7 +91,7 @@ def scatter_add_batch(at: Batching, updates: Value, indices: Value, *, size: Ext
 def dynamic_slice_batch(at: Batching, x: Value, starts: Value, *, sizes: Shape) -> Batched:
     """With a start per example, gather the block's elements one by one."""
     if not at.batched[1]:
-        return ops.dynamic_slice(x, _behind_batch(starts), sizes=(at.size, *sizes))
+        return ops.dynamic_slice(x, _with_batch_start(starts), sizes=(at.size, *sizes))
     if not sizes:
         return MaybeBatched(x, at.batched[0])
     shape = at.operands[0].shape
@@ -112,7 +112,7 @@ def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Va
     whole = x if at.batched[0] else at.lift(x)
     if not at.batched[2]:
         block = update if at.batched[1] else at.lift(update)
-        return ops.dynamic_update_slice(whole, block, _behind_batch(starts))
+        return ops.dynamic_update_slice(whole, block, _with_batch_start(starts))
     shape, sizes = at.operands[0].shape, at.operands[1].shape
     if not sizes:
         return MaybeBatched(update, at.batched[1])
@@ -195,7 +195,7 @@ def _end_to_end(at: Batching, indices: Value, rows: Extent, extent: Extent) -> V
     return ops.where(valid, own + first, -1)
 
 
-def _behind_batch(starts: Value) -> Value:
+def _with_batch_start(starts: Value) -> Value:
     """Return shared `starts` for blocks that hold every example."""
     return ops.concat(starts.graph.constant([0], starts.dtype), starts, axis=0)
 
