@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlx import quantization as quantization
     from rlx import random as random
     from rlx import scipy as scipy
+    from rlx import sparse as sparse
     from rlx import splat as splat
     from rlx import torch as torch
     from rlx import tree_util as tree_util
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from rlx.runtime.executable import Executable as Executable
     from rlx.runtime.session import Session as Session
     from rlx.runtime.tune import tune as tune
+    from rlx.sparse.structure import hessian_sparsity as hessian_sparsity
+    from rlx.sparse.structure import jacobian_sparsity as jacobian_sparsity
+    from rlx.sparse.structure import spy as spy
     from rlx.stablehlo import from_stablehlo as from_stablehlo
     from rlx.torch import from_torch as from_torch
     from rlx.tracing.eager import clear_eager_cache as clear_eager_cache
@@ -138,14 +142,15 @@ _HOMES = {
     "rlx.runtime.executable": ["Executable"],
     "rlx.runtime.session": ["Session"],
     "rlx.runtime.tune": ["tune"],
+    "rlx.sparse.structure": ["hessian_sparsity", "jacobian_sparsity", "spy"],
     "rlx.stablehlo": ["from_stablehlo"],
     "rlx.torch": ["from_torch"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (
     "custom", "debug", "distributed", "errors", "ffi", "gguf", "jax", "language", "lax", "nn",
-    "numpy", "onnx", "optim", "passes", "quantization", "random", "scipy", "splat", "torch",
-    "tree_util",
+    "numpy", "onnx", "optim", "passes", "quantization", "random", "scipy", "sparse", "splat",
+    "torch", "tree_util",
 )  # fmt: skip
 
 __version__ = "0.1.0"

@@ -31,7 +31,7 @@ LAYERS = (
     ("numpy",),
     ("transforms",),
     ("custom", "debug", "ffi", "random", "tree_util"),
-    ("blocks", "distributed", "nn", "optim", "quantization", "report", "splat"),
+    ("blocks", "distributed", "nn", "optim", "quantization", "report", "sparse", "splat"),
     ("onnx", "scipy"),
     ("lax",),
     ("jaxpr", "stablehlo", "torch"),

@@ -1,0 +1,9 @@
+"""Sparse derivatives: patterns by propagation over the graph, colouring, compressed matrices.
+
+`rlx.jacobian_sparsity` and `rlx.hessian_sparsity` return a `Pattern`.
+"""
+
+from rlx.public_names import names_of
+from rlx.sparse.pattern import Pattern as Pattern
+
+__dir__ = names_of(__name__)
