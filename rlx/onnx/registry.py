@@ -91,9 +91,9 @@ def _described(
     translate: Translator,
     rest: Callable[..., Any] | None,
 ) -> Operator:
-    functions = [translate] if rest is None else [translate, rest]
-    parameters = [p for f in functions for p in inspect.signature(f).parameters.values()]
-    keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    parameters = [*inspect.signature(translate).parameters.values()]
+    common = [] if rest is None else inspect.signature(rest).parameters.values()
+    keywords = {p.name: p.default for p in (*parameters, *common) if p.kind is p.KEYWORD_ONLY}
     takes_node = keywords.pop("node", None) is not None
     variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
     plain = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]

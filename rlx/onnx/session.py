@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlx.dataclass import dataclass
-from rlx.errors import InputError, RlxError, UnsupportedError
+from rlx.errors import InputError, RlxError, ShapeError, UnsupportedError
 from rlx.ir.reference.binding import bind_extents
 from rlx.ir.shape import Shape
 from rlx.limits import LoadLimits
@@ -33,9 +33,12 @@ from rlx.onnx.model import names_of, read_model
 from rlx.onnx.options import SessionOptions, check_providers
 from rlx.onnx.stages import Stage, key_of, make_stage, with_extents
 from rlx.runtime.compile import compile
+from rlx.tracing.errors import ConcretizationError
 from rlx.tracing.pytree import tree_flatten
 
 _STAGES_KEPT = 64
+_BOUNDS_TOO_WIDE = (UnsupportedError, ShapeError, ConcretizationError)
+"""Errors of an import that may succeed with numbers for symbolic extents."""
 _KEYWORDS_WITHOUT_EFFECT = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
 """Of ONNX Runtime's session: they tune how it rewrites graphs and chooses providers."""
 
@@ -263,7 +266,7 @@ class InferenceSession:
                     raise
                 self._known[first] = known | more
                 return self._compiled(values, known, first)
-            except UnsupportedError as error:
+            except _BOUNDS_TOO_WIDE as error:
                 if not shapes:
                     raise
                 return self._compiled_for_each_shape(values, known, error)
@@ -272,7 +275,7 @@ class InferenceSession:
         return compiled
 
     def _compiled_for_each_shape(
-        self, values: dict[str, Any], known: frozenset[str], error: UnsupportedError
+        self, values: dict[str, Any], known: frozenset[str], error: RlxError
     ) -> _Compiled:
         """Give up one program for all extents, where the bounds were what `error` rests on."""
         self._is_bounded = False
@@ -283,7 +286,8 @@ class InferenceSession:
             raise
         warnings.warn(
             f"{error.message}; the model is compiled for each shape of its inputs: bounds that "
-            "decide it, rlx.Dim(name, min=..., max=...), would give one program",
+            "decide it, rlx.Dim(name, min=..., max=...), or extents in terms of others, as in "
+            "{'total': past + 1}, would give one program",
             stacklevel=4,
         )
         return found

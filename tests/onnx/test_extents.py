@@ -197,3 +197,99 @@ def test_equal_parts_are_equal_below_opset_18(opset: int) -> None:
             rlx.onnx.load(made, dims={"n": n})
     graph = rlx.onnx.load(made, dims={"x": (1, 2 * rlx.Dim("n", max=4))})
     assert str(graph.outputs[0].shape[1]) == "n"
+
+
+LENGTHS = (2, 5, 9)
+BATCHES = (1, 3)
+RECURRENT = [(op, way) for op in ("LSTM", "GRU", "RNN") for way in ("reverse", "bidirectional")]
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def one_program(made: Any, feeds: list[dict[str, Any]], dims: Any) -> None:
+    """Demand that one program for all feeds gives what one for the shapes of each gives."""
+    bounded = InferenceSession(made, backend="reference", dims=dims)
+    plain = InferenceSession(made, backend="reference")
+    for feed in feeds:
+        for found, expected in zip(bounded.run(None, feed), plain.run(None, feed), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert bounded._is_bounded
+    assert len(bounded._stages) == 1
+
+
+@pytest.mark.parametrize(("op", "way"), RECURRENT)
+def test_recurrent_layers_have_one_program_for_all_lengths_and_batches(op: str, way: str) -> None:
+    rng, count, gates = np.random.default_rng(0), 1 + (way == "bidirectional"), 4 * GATES[op]
+    made = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 17]>
+        g (float[n, b, 3] x, int32[b] lengths) => (y, h) {{
+            y, h = {op}<hidden_size = 4, direction = "{way}">(x, w, r, , lengths) }}"""
+    )
+    for name, width in (("w", 3), ("r", 4)):
+        array = rng.normal(size=(count, gates, width)).astype(np.float32)
+        made.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    feeds = [
+        {
+            "x": rng.normal(size=(length, batch, 3)).astype(np.float32),
+            "lengths": rng.integers(1, length + 1, batch).astype(np.int32),
+        }
+        for length in LENGTHS
+        for batch in BATCHES
+    ]
+    one_program(made, feeds, {**DIMS, "b": rlx.Dim("b", min=1, max=3)})
+
+
+@pytest.mark.parametrize(
+    ("node", "shape"),
+    [
+        ("GatherElements<axis = 0>(x, i)", "n, 3"),
+        ("GatherElements<axis = 1>(x, i)", "n, 2"),
+        ("GatherND(x, i)", "n, 1"),
+        ("GatherND<batch_dims = 1>(x, i)", "n, 1"),
+    ],
+)
+def test_gathers_have_one_program_for_all_extents(node: str, shape: str) -> None:
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 17]> g (float[n, 3] x, int64[{shape}] i) => (y)'
+        f"{{ y = {node} }}"
+    )
+    rng = np.random.default_rng(0)
+    feeds = [
+        {
+            "x": rng.normal(size=(n, 3)).astype(np.float32),
+            "i": rng.integers(-2, 2, (n, int(shape[-1]))),
+        }
+        for n in LENGTHS
+    ]
+    one_program(made, feeds, DIMS)
+
+
+CACHE = """<ir_version: 9, opset_import: ["" : 20]>
+    g (float[b, past, 8] cache, float[b, 1, 8] new, int64[b, total] mask) => (y) {
+        k = Concat<axis = 1>(cache, new)  whole = Shape(k)  masked = Shape(mask)
+        one = Constant<value_ints = [1]>()  heads = Constant<value_ints = [-1, 2]>()
+        last = Constant<value_ints = [4]>()
+        %s  t = Concat<axis = 0>(length, heads, last)  y = Reshape(k, t) }"""
+"""Keys that are appended to those of earlier steps, and split into heads."""
+
+
+def cached(count: int, batch: int) -> dict[str, Any]:
+    x = np.arange(batch * (count + 1) * 8, dtype=np.float32).reshape(batch, count + 1, 8)
+    mask = np.ones((batch, count + 1), np.int64)
+    return {"cache": x[:, :-1], "new": x[:, -1:], "mask": mask}
+
+
+def test_a_cache_that_is_concatenated_and_reshaped_has_one_program() -> None:
+    past = rlx.Dim("past", min=0, max=9)
+    dims = {"b": rlx.Dim("b", min=1, max=3), "past": past, "total": past + 1}
+    made = onnx.parser.parse_model(CACHE % "length = Gather<axis = 0>(masked, one)")
+    one_program(made, [cached(n, b) for n in (0, 1, 9) for b in BATCHES], dims)
+
+
+def test_extents_that_only_the_model_relates_are_compiled_one_by_one() -> None:
+    """With a warning that names both: the length of the mask is one more than that of the cache."""
+    dims = {"b": 1, "past": rlx.Dim("past", max=9), "total": rlx.Dim("total", max=10)}
+    made = onnx.parser.parse_model(CACHE % "length = Gather<axis = 0>(masked, one)")
+    session = InferenceSession(made, backend="reference", dims=dims)
+    with pytest.warns(UserWarning, match=r"8\*past\+8 .* compiled for each shape .* past \+ 1"):
+        (found,) = session.run(None, cached(3, 1))
+    np.testing.assert_array_equal(found, np.arange(32, dtype=np.float32).reshape(4, 1, 2, 4))

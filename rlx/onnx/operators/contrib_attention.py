@@ -8,8 +8,10 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx import nn
-from rlx.errors import FormatError, UnsupportedError
+from rlx.errors import UnsupportedError
 from rlx.ir import ops
+from rlx.onnx.operators.required import require_inputs
+from rlx.onnx.operators.shape import positions
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import emit
 
@@ -67,7 +69,7 @@ def embedded(
     total = rnp.add(rnp.take(words, ids, axis=0), rnp.take(places, where, axis=0))
     if segments is not None:
         total = rnp.add(total, rnp.take(kinds, segments, axis=0))
-    count = np.zeros(ids.shape[0], np.int32) if mask is None else rnp.sum(mask, 1)
+    count = rnp.zeros(ids.shape[0], "i32") if mask is None else rnp.sum(mask, 1)
     made = emit(ops.layer_norm, total, gamma, beta, axis=-1, eps=epsilon)
     return made, rnp.astype(count, "i32"), total
 
@@ -185,16 +187,6 @@ def attention(
     )  # fmt: skip
 
 
-def needed(op: str, **inputs: Any) -> None:
-    """Raise a FormatError for inputs that are left out, though the others require them."""
-    for name, value in inputs.items():
-        if value is None:
-            raise FormatError(
-                f"{op} needs its input {name} here, which is left out",
-                remedy="the model is malformed: export it again",
-            )
-
-
 def _refuse(op: str, **attributes: Any) -> None:
     """Raise an UnsupportedError that names what is given and not computed here."""
     given = [name for name, value in attributes.items() if value]
@@ -228,7 +220,7 @@ def multi_head_attention(
 def _three(query: Any, key: Any, value: Any, bias: Any, heads: int) -> tuple[Any, Any, Any]:
     """Return queries, keys and values as `[batch, heads, length, width]`, with their biases."""
     if query.ndim != 5:
-        needed("MultiHeadAttention", key=key, value=value)
+        require_inputs("MultiHeadAttention", key=key, value=value)
     if query.ndim == 5:  # [batch, length, heads, 3, width]
         parts = [query[:, :, :, at] for at in range(3)]
     elif key.ndim == 4:  # as a cache has them
@@ -313,9 +305,9 @@ def group_query_attention(
     _refuse("GroupQueryAttention", qk_output=qk_output, kv_cache_bit_width=kv_cache_bit_width,
             k_quant_type=k_quant_type != "NONE", v_quant_type=v_quant_type != "NONE",
             sliding_window_cache=sliding_window_cache)  # fmt: skip
-    needed("GroupQueryAttention", seqlens_k=lengths, total_sequence_length=total)
+    require_inputs("GroupQueryAttention", seqlens_k=lengths, total_sequence_length=total)
     if do_rotary:
-        needed("GroupQueryAttention", cos_cache=cos, sin_cache=sin)
+        require_inputs("GroupQueryAttention", cos_cache=cos, sin_cache=sin)
     if key is None:
         size = query.shape[2] // (num_heads + 2 * kv_num_heads)
         cuts = [num_heads * size, (num_heads + kv_num_heads) * size]
@@ -325,14 +317,14 @@ def group_query_attention(
     new, whole = q.shape[2], int(total)
     ends = rnp.reshape(rnp.astype(lengths, "i64"), (-1, 1)) + 1
     starts = np.zeros((1, 1), np.int64) if new == whole else rnp.subtract(ends, new)
-    places = rnp.add(starts, np.arange(new))  # [batch, new]
+    places = rnp.add(starts, positions(new))  # [batch, new]
     if do_rotary:
         ids = places if position_ids is None else position_ids
         turn = _angles(cos, ids), _angles(sin, ids), rotary_interleaved
         q, k = _rotated(q, *turn), _rotated(k, *turn)
     if past_key is not None and past_key.shape[2]:
         k, v = (_appended(past, x, starts, whole) for past, x in ((past_key, k), (past_value, v)))
-    place = np.arange(k.shape[2])
+    place = positions(k.shape[2])
     latest = rnp.expand_dims(places, (1, 3))
     seen = rnp.less(place, rnp.expand_dims(ends, (1, 3)))
     if causal:
@@ -352,7 +344,7 @@ def group_query_attention(
 def _appended(past: Any, new: Any, starts: Any, whole: int) -> Any:
     """Return keys or values of the cache, new ones from `starts [batch, 1]` on, and then zeros."""
     length = max(whole, past.shape[2])
-    place = np.arange(length)
+    place = positions(length)
     grown = rnp.pad(past, ((0, 0), (0, 0), (0, length - past.shape[2]), (0, 0)))
     at = rnp.subtract(place, starts)  # [batch, length]
     index = rnp.expand_dims(rnp.clip(at, 0, new.shape[2] - 1), (1, 3))

@@ -15,7 +15,7 @@ from rlx import nn
 from rlx.errors import FormatError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.shape import normalize_axis
-from rlx.onnx.operators.contrib_attention import attended, embedded, needed, split_heads
+from rlx.onnx.operators.contrib_attention import attended, embedded, split_heads
 from rlx.onnx.operators.pool import average_pool
 from rlx.onnx.operators.quantized import (
     dequantize_linear,
@@ -24,6 +24,7 @@ from rlx.onnx.operators.quantized import (
     qlinear_conv,
     quantize_linear,
 )
+from rlx.onnx.operators.required import require_inputs
 from rlx.onnx.registry import operator
 from rlx.tracing.apply import emit
 
@@ -72,7 +73,7 @@ def qgemm(
     factor = rnp.multiply(rnp.multiply(np.float32(alpha), a_scale), b_scale)
     if y_scale is None:
         return rnp.multiply(rnp.astype(total, "f32"), factor)
-    needed("QGemm", y_zero_point=y_zero)
+    require_inputs("QGemm", y_zero_point=y_zero)
     scaled = rnp.multiply(rnp.astype(total, "f32"), rnp.divide(factor, y_scale))
     return _rounded(scaled, np.float32(1), y_zero, y_zero.dtype)
 
@@ -112,7 +113,7 @@ def qlinear_leaky_relu(
 def qlinear_concat(y_scale: Any, y_zero: Any, *inputs: Any, axis: int) -> Any:
     """The inputs are arrays, each followed by its scale and zero point."""
     for at, each in enumerate(inputs):
-        needed("QLinearConcat", **{f"number {at + 3}": each})
+        require_inputs("QLinearConcat", **{f"number {at + 3}": each})
     if len(inputs) % 3:
         raise FormatError(
             f"QLinearConcat has {len(inputs)} inputs after those of its result; each array has "

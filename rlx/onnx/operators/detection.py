@@ -79,7 +79,7 @@ def tf_idf_vectorizer(
     del pool_strings
     rows = rnp.reshape(x, (1, -1)) if x.ndim == 1 else x
     size = max(ngram_indexes) + 1
-    columns: list[Any] = [np.zeros(rows.shape[0], np.float32)] * size
+    columns: list[Any] = [rnp.zeros(rows.shape[0], "f32")] * size
     for number, gram in enumerate(_grams(pool_int64s, ngram_counts)):
         if min_gram_length <= len(gram) <= max_gram_length:
             column = ngram_indexes[number]

@@ -12,7 +12,7 @@ from rlx.errors import FormatError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.shape import Dim, normalize_axis, upper
 from rlx.numpy.index_plan import from_front
-from rlx.onnx.operators.shape import integers, listable, positions
+from rlx.onnx.operators.shape import integers, listable, positions, positions_along
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import as_tracer, emit, graph, wrap
 
@@ -43,7 +43,7 @@ def _element_index(data: Any, indices: Any, axis: int) -> tuple[Any, ...]:
             f"indices of rank {indices.ndim} for data of rank {data.ndim}; the ranks are equal",
             remedy="the model is malformed: export it again",
         )
-    places: list[Any] = list(np.indices(indices.shape, sparse=True))
+    places = [positions_along(extent, a, data.ndim) for a, extent in enumerate(indices.shape)]
     places[position] = indices
     return tuple(places)
 
@@ -57,8 +57,7 @@ def _tuple_index(indices: Any, batch_dims: int = 0) -> tuple[Any, ...]:
     """Return the index that rows of `indices` spell, after `batch_dims` shared axes."""
     shape = indices.shape[:-1]
     batch = [
-        np.arange(extent).reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1))
-        for axis, extent in enumerate(shape[:batch_dims])
+        positions_along(extent, axis, len(shape)) for axis, extent in enumerate(shape[:batch_dims])
     ]
     columns: list[Any] = [rnp.getitem(indices, (..., i)) for i in range(indices.shape[-1])]
     if isinstance(indices, np.ndarray):
@@ -114,10 +113,10 @@ def tensor_scatter(
     """Write rows of a cache from a position on, one position per batch."""
     position = normalize_axis(axis, past.ndim)
     batch, count, extent = past.shape[0], update.shape[position], past.shape[position]
-    first = np.zeros(batch, np.int64) if starts is None else starts
-    steps = rnp.add(rnp.expand_dims(first, 1), np.arange(count))
+    first = rnp.zeros(batch, "i64") if starts is None else starts
+    steps = rnp.add(rnp.expand_dims(first, 1), positions(count))
     steps = rnp.remainder(steps, extent) if mode == "circular" else steps
-    rows = np.arange(batch)[:, None]
+    rows = positions_along(batch, 0, 2)
     target = rnp.asarray(rnp.moveaxis(past, position, 1))
     written = target.at[rows, steps].set(rnp.moveaxis(update, position, 1))
     return rnp.moveaxis(written, 1, position)

@@ -9,7 +9,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.op import OpDef
-from rlx.onnx.operators.shape import integers
+from rlx.onnx.operators.shape import integers, positions
 from rlx.onnx.operators.windows import Window, window_of
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import emit
@@ -50,8 +50,8 @@ def max_pool(
     spatial = tuple(x.shape[2:])
     count = int(np.prod(spatial))
     order = np.arange(count).reshape(spatial, order="F" if storage_order else "C")
-    images = np.arange(x.shape[0] * x.shape[1]).reshape((*x.shape[:2], *(1,) * len(spatial)))
-    places = np.broadcast_to(images * count + order, x.shape).astype(np.int64)
+    images = positions(x.shape[0] * x.shape[1]).reshape((*x.shape[:2], *(1,) * len(spatial)))
+    places = rnp.broadcast_to(rnp.add(rnp.multiply(images, count), order), x.shape)
     return y, emit(ops.max_pool_take, x, places, **geometry)
 
 
@@ -154,7 +154,7 @@ def _parts(first: Any, last: Any, count: int, extent: int) -> Any:
     number = np.arange(count)
     begin = first[:, None] + rnp.floor_divide(size * number, count)
     end = first[:, None] - rnp.floor_divide(-size * (number + 1), count)
-    place = np.arange(extent)
+    place = positions(extent)
     return rnp.logical_and(
         rnp.greater_equal(place, begin[:, :, None]), rnp.less(place, end[:, :, None])
     )

@@ -11,7 +11,7 @@ import rlx.numpy as rnp
 from rlx import nn
 from rlx.errors import FormatError, UnsupportedError
 from rlx.onnx.operators.contrib_quantized import dynamic_quantize_matmul
-from rlx.onnx.operators.shape import reverse_sequence
+from rlx.onnx.operators.shape import positions, reverse_sequence
 from rlx.onnx.registry import operator
 from rlx.transforms.control import scan
 
@@ -80,8 +80,7 @@ def _run(
         kept = tuple(rnp.where(lives, n, o) for n, o in zip(new, states, strict=True))
         return kept, rnp.where(lives, new[0], 0)
 
-    times = np.arange(x.shape[0])
-    last, rows = scan(body, states, (x, times))
+    last, rows = scan(body, states, (x, positions(x.shape[0])))
     if backward:
         rows = rnp.flip(rows, 0) if lengths is None else reverse_sequence(rows, lengths)
     return rows, last
@@ -165,7 +164,7 @@ def _layer(
 def _zeros(x: Any, directions: int, hidden: int, layout: int) -> Any:
     batch = x.shape[0] if layout else x.shape[1]
     shape = (batch, directions, hidden) if layout else (directions, batch, hidden)
-    return np.zeros(shape, x.dtype)
+    return rnp.zeros(shape, x.dtype)
 
 
 def _clipped(x: Any, clip: float | None) -> Any:
@@ -285,16 +284,13 @@ def gru(
     )  # fmt: skip
 
 
-@operator("LSTM")
-def lstm(
+def _lstm(
     x: Any,
-    w: Any,
-    r: Any,
-    b: Any = None,
-    lengths: Any = None,
-    initial_h: Any = None,
-    initial_c: Any = None,
-    peepholes: Any = None,
+    matrices: Sequence[tuple[Any, Any, Any, Any]],
+    states: Sequence[Any],
+    lengths: Any,
+    peepholes: Any,
+    layout: int = 0,
     *,
     hidden_size: int | None = None,
     direction: str = "forward",
@@ -303,34 +299,11 @@ def lstm(
     activation_beta: Any = (),
     clip: float | None = None,
     input_forget: int = 0,
-    layout: int = 0,
     output_sequence: int = 0,
 ) -> Any:
     """Gates i, o, f and the candidate c; peepholes add parts of the cell to the gates."""
-    del output_sequence, hidden_size
-    return _lstm(
-        x, _matrices(w, r, b), r.shape[-1], lengths, initial_h, initial_c, peepholes,
-        direction=direction, layout=layout, clip=clip, input_forget=input_forget,
-        given=(activations, activation_alpha, activation_beta),
-    )  # fmt: skip
-
-
-def _lstm(
-    x: Any,
-    matrices: Sequence[tuple[Any, Any, Any, Any]],
-    size: Any,
-    lengths: Any,
-    initial_h: Any,
-    initial_c: Any,
-    peepholes: Any,
-    *,
-    direction: str,
-    layout: int,
-    clip: float | None,
-    input_forget: int,
-    given: tuple[Any, Any, Any],
-) -> Any:
-    """Return what LSTM cells compute; `given` are functions and their parameters."""
+    del hidden_size, output_sequence
+    size = matrices[0][2].shape[0] // 4
 
     def cell(parts: Direction) -> tuple[Any, Step]:
         f, g, h = parts.functions
@@ -351,49 +324,35 @@ def _lstm(
 
         return parts.outer + parts.inner, step
 
-    functions = (("Sigmoid", "Tanh", "Tanh"), *given)
+    functions = (("Sigmoid", "Tanh", "Tanh"), activations, activation_alpha, activation_beta)
     return _layer(
-        x, matrices, size, cell, [initial_h, initial_c], functions,
+        x, matrices, size, cell, states, functions,
         direction=direction, lengths=lengths, layout=layout,
     )  # fmt: skip
 
 
-@operator("DynamicQuantizeLSTM", domain="com.microsoft")
+@operator("LSTM", rest=_lstm)
+def lstm(
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, initial_h: Any = None,
+    initial_c: Any = None, peepholes: Any = None, *, layout: int = 0, **cell: Any,
+) -> Any:  # fmt: skip
+    states = [initial_h, initial_c]
+    return _lstm(x, _matrices(w, r, b), states, lengths, peepholes, layout, **cell)
+
+
+@operator("DynamicQuantizeLSTM", domain="com.microsoft", rest=_lstm)
 def dynamic_quantize_lstm(
-    x: Any,
-    w: Any,
-    r: Any,
-    b: Any = None,
-    lengths: Any = None,
-    initial_h: Any = None,
-    initial_c: Any = None,
-    peepholes: Any = None,
-    w_scale: Any = None,
-    w_zero: Any = None,
-    r_scale: Any = None,
-    r_zero: Any = None,
-    *,
-    hidden_size: int | None = None,
-    direction: str = "forward",
-    activations: Any = None,
-    activation_alpha: Any = (),
-    activation_beta: Any = (),
-    clip: float | None = None,
-    input_forget: int = 0,
-) -> Any:
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, initial_h: Any = None,
+    initial_c: Any = None, peepholes: Any = None, w_scale: Any = None, w_zero: Any = None,
+    r_scale: Any = None, r_zero: Any = None, **cell: Any,
+) -> Any:  # fmt: skip
     """`LSTM` whose weights `[directions, K, 4 * n]` are bytes; inputs and states are rounded."""
-    del hidden_size
-    count = range(r.shape[0])
-    pairs = [
-        [
-            QuantizedMatrix(*(rnp.getitem(part, number) for part in parts))
-            for parts in ((w, w_scale, w_zero), (r, r_scale, r_zero))
-        ]
-        for number in count
+    parts = [(w, w_scale, w_zero), (r, r_scale, r_zero)]
+    matrices = [
+        (
+            *(QuantizedMatrix(*(rnp.getitem(each, number) for each in part)) for part in parts),
+            *_biases(b, number, r.shape[2], x.dtype),
+        )
+        for number in range(r.shape[0])
     ]
-    matrices = [(*pairs[n], *_biases(b, n, r.shape[2], x.dtype)) for n in count]
-    return _lstm(
-        x, matrices, r.shape[1], lengths, initial_h, initial_c, peepholes,
-        direction=direction, layout=0, clip=clip, input_forget=input_forget,
-        given=(activations, activation_alpha, activation_beta),
-    )  # fmt: skip
+    return _lstm(x, matrices, [initial_h, initial_c], lengths, peepholes, **cell)

@@ -11,7 +11,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
 from rlx.ir.shape import normalize_axis, product
-from rlx.onnx.operators.shape import integers
+from rlx.onnx.operators.shape import integers, positions_along
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import as_tracer, emit
 
@@ -150,7 +150,7 @@ for _name, _definition in {"Softmax": ops.softmax, "LogSoftmax": ops.log_softmax
 def hardmax(x: Any, *, axis: int = -1) -> Any:
     position = normalize_axis(axis, x.ndim)
     best = emit(ops.argmax, x, axis=position, keepdims=True)
-    places = np.arange(x.shape[position]).reshape((-1, *(1,) * (x.ndim - 1 - position)))
+    places = positions_along(x.shape[position], position, x.ndim)
     return rnp.astype(rnp.equal(best, places), x.dtype)
 
 

@@ -333,6 +333,11 @@ def positions(extent: Extent) -> Any:
     return emit(ops.iota, type=TensorType(DType.I64, (extent,)))
 
 
+def positions_along(extent: Extent, axis: int, rank: int) -> Any:
+    """Return `positions` as an array of `rank` axes, all but one of which have extent 1."""
+    return positions(extent).reshape(tuple(extent if a == axis else 1 for a in range(rank)))
+
+
 @operator("EyeLike")
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     made = x.dtype if dtype is None else numpy_dtype(dtype)
@@ -393,7 +398,7 @@ def _not_negative(count: Extent, first: Extent, last: Extent) -> Extent:
 def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
     """Reverse the first `lengths[i]` steps of each sequence."""
     moved = rnp.moveaxis(x, (batch_axis, time_axis), (0, 1))
-    steps = np.arange(moved.shape[1])[None, :]
+    steps = positions_along(moved.shape[1], 1, 2)
     counts = rnp.expand_dims(lengths, 1)
     places = rnp.where(rnp.less(steps, counts), counts - 1 - steps, steps)
     places = rnp.reshape(places, (*places.shape, *(1,) * (x.ndim - 2)))

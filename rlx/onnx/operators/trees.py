@@ -82,11 +82,9 @@ class Trees:
 
     def _leaves(self, x: Any) -> Any:
         """Return the leaf that every row reaches in every tree, `[rows, trees]`."""
-        start = np.broadcast_to(self.roots, (x.shape[0], self.roots.size))
+        start = rnp.broadcast_to(self.roots, (x.shape[0], self.roots.size))
         steps = np.arange(max(self.depths.max(initial=0), 1))
-        return scan_rows(
-            lambda places, _: (self._step(x, places), None), rnp.asarray(start), steps
-        )[0]
+        return scan_rows(lambda places, _: (self._step(x, places), None), start, steps)[0]
 
     def _step(self, x: Any, places: Any) -> Any:
         """Return the children to which rows go on from `places`, `[rows]` or `[rows, trees]`."""
