@@ -94,7 +94,10 @@ def ragged_dot(
 
 
 def _bounds(sizes: Any) -> Any:
-    """Return where each group starts, and where the last stops."""
+    """Return where each group starts, and where the last stops; a negative size is refused."""
+    sizes = rnp.asarray(sizes)
+    with sizes.value.graph.scope("ragged_dot, group_sizes"):
+        sizes = sizes + emit(ops.gather, rnp.zeros(1, sizes.dtype), rnp.minimum(sizes, 0), axis=0)
     return rnp.concatenate([rnp.zeros(1, "int64"), rnp.cumsum(sizes, dtype="int64")])
 
 

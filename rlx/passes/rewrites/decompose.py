@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from contextlib import nullcontext
 
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import OpDef, Trait
@@ -35,10 +36,15 @@ def decompose(claimed: Container[str] = (), but: Container[str] = ()) -> GraphPa
 
 
 def expand_formula(node: Node) -> Replacement:
-    """Build the formula of `node`'s op on its operands; None for a primitive."""
+    """Build the formula of `node`'s op on its operands; None for a primitive.
+
+    Nodes of a formula that may fail are in the scope of the op, so that errors name it.
+    """
     if node.op.decompose is None:
         return None
-    built: Replacement = node.op.decompose(*node.operands, **node.attrs.as_dict())
+    fails = node.op.has(Trait.MAY_FAULT)
+    with node.operands[0].graph.scope(node.op.name) if fails else nullcontext():
+        built: Replacement = node.op.decompose(*node.operands, **node.attrs.as_dict())
     return built
 
 

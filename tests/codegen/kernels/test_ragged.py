@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlx.errors import DTypeError
+import rlx
+from rlx import lax
+from rlx.errors import DTypeError, IndexOutOfRangeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
@@ -54,6 +56,28 @@ def test_every_range_of_rows_has_its_products(
         feeds["bounds"] = np.array(bounds, np.int32)
         for found, wanted in zip(program.run(feeds), evaluate(graph, feeds), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=error, atol=10 * error)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm", "reference"])
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_negative_sizes_of_groups_are_refused(dtype: str, backend: str) -> None:
+    """Groups would overlap, and threads write the same rows."""
+    x, w = np.ones((20, 8), dtype), np.ones((3, 8, 5), dtype)
+    product = rlx.jit(lax.ragged_dot, backend=backend)
+    np.testing.assert_array_equal(product(x, w, np.array([3, 0, 99]))[:, 0], 8)
+    with pytest.raises(IndexOutOfRangeError, match=r"ragged_dot.*at position .?1.* -2"):
+        product(x, w, np.array([9, -2, 20]))
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm", "reference"])
+@pytest.mark.parametrize("rows", [4, 64])
+def test_an_expert_out_of_range_names_the_grouped_product(rows: int, backend: str) -> None:
+    g = Graph("grouped")
+    x, w = g.input("x", (rows, 8), "f32"), g.input("w", (3, 8, 5), "f32")
+    g.set_outputs([ops.grouped_matmul(x, w, g.input("experts", (rows,), "i32"))])
+    feeds = feeds_of(g) | {"experts": np.full(rows, 3, np.int32)}
+    with pytest.raises(IndexOutOfRangeError, match="grouped_matmul: "):
+        compile_graph(g, backend=backend).run(feeds)
 
 
 @pytest.mark.parametrize("dtype", ["u64", "u8", "f32"])
