@@ -152,6 +152,12 @@ class TorchFunction:
         **named: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """Return what the module returns, and the buffers after the call."""
+        if not isinstance(params, Mapping):
+            raise InputError(
+                f"params are a {type(params).__name__}, and not arrays by name",
+                source=calling_source(),
+                remedy="pass the params first, as in f(f.params, x)",
+            )
         if current_trace() is None:
             found: tuple[Any, dict[str, Any]] = self._compiled(
                 dict(params), dict(buffers), list(inputs), key, dict(named)
@@ -230,7 +236,7 @@ class TorchFunction:
         """Return the leaves of the arguments, in the order of the program's inputs."""
         spec = self.program.call_spec.in_spec
         assert spec is not None  # of every exported program
-        order = spec.children_specs[1].context or []
+        order = _children(spec)[1].context or []
         if set(order) != set(named):
             raise InputError(
                 f"the program takes the named arguments {list(order)} and is given {list(named)}",
@@ -353,7 +359,7 @@ class TorchFunction:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         names = ["params"]
         spec = self.program.call_spec.in_spec
-        positional = 0 if spec is None else sum(c.num_leaves for c in [spec.children_specs[0]])
+        positional = 0 if spec is None else _children(spec)[0].num_leaves
         for name, _ in self._users[:positional]:
             names.append(name if name.isidentifier() and name not in names else f"x{len(names)}")
         return inspect.Signature([inspect.Parameter(name, kind) for name in names])
@@ -458,6 +464,12 @@ def _named(arrays: Mapping[str, Any], name: str, what: str) -> Any:
             remedy=f"pass all {what}s, as in f.{what}s",
         )
     return arrays[name]
+
+
+def _children(spec: Any) -> Sequence[Any]:
+    """Return the parts of a tree; PyTorch before 2.10 has them as an attribute."""
+    found: Sequence[Any] = spec.children() if hasattr(spec, "children") else spec.children_specs
+    return found
 
 
 def _wrong_shape(name: str, meta: Any, shape: Any) -> ShapeError:

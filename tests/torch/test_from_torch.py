@@ -103,6 +103,13 @@ def test_shapes_that_were_not_exported_are_refused() -> None:
         f(f.params, np.zeros((6, 4), "f4"))
 
 
+def test_params_come_first() -> None:
+    f = rlx.from_torch(nn.Linear(3, 2), (torch.zeros(4, 3),))
+    with pytest.raises(InputError, match="params are a Tensor") as caught:
+        f(torch.zeros(4, 3))
+    assert "f(f.params, x)" in str(caught.value)
+
+
 def test_random_numbers_need_a_key() -> None:
     model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5))
     x = torch.randn(5, 4)
