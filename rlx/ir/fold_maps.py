@@ -66,6 +66,8 @@ class FoldMap:
     around them. Empty if every position is that of an element."""
     combine: Combine = Combine.PRODUCT
     """What a contraction adds; the fold of a reduction is its op's."""
+    is_grouped: bool = False
+    """True if the first outer axis counts groups of rows, and is no axis of the result."""
 
     @property
     def kept(self) -> int:
@@ -80,7 +82,7 @@ class FoldMap:
             outer, inner = here[self.split : self.split + 2]
             merged = outer.scaled(self.outer[self.split + 1]).plus(inner)
             here[self.split : self.split + 2] = [merged]
-        return tuple(here)
+        return tuple(here[self.is_grouped :])
 
     def folded_axes(self, operand: int) -> tuple[int, ...]:
         """Return the axes of an operand that are folded away, in the order of `folded`."""

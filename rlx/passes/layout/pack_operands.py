@@ -50,7 +50,7 @@ _MAX_VECTORS = 8
 _NARROW = 2
 """Vectors of a panel for many rows."""
 
-_MIN_WORK = 8 * 1024
+MIN_WORK = 8 * 1024
 """Multiply-adds below which packing an activation costs more than it saves."""
 
 _MIN_WEIGHTS = 256
@@ -211,10 +211,15 @@ def _choose(node: Node, target: Target) -> Choice:
             return in_place
     lanes = target.lanes(found.size)
     tile = choose_tile(found.rows, columns, lanes, target.vector_registers)
-    one_panel = found.width == tile.columns and not right
+    one_panel = is_one_panel(found.width, tile, transposed=right)
     if one_panel and upper(found.inner) * columns >= _MIN_PANEL:
         return Why.ONE_PANEL.because(columns, lowering=found.scheduled(tile, packed=False))
     return _packing(found, _uncrowded(found, tile, target.vector_registers))
+
+
+def is_one_panel(columns: Extent, tile: Tile, *, transposed: bool) -> bool:
+    """True if a matrix has the columns of one panel, so that packing it would only copy it."""
+    return columns == tile.columns and not transposed
 
 
 def _uncrowded(found: Product, tile: Tile, registers: int) -> Tile:
@@ -268,7 +273,7 @@ def _packing(found: Product, tile: Tile) -> Choice:
         once = Why.PACKED_ONCE.because(lowering=packed)
         return once if fits else Why.SMALL_WEIGHTS.because(elements, _MIN_WEIGHTS)
     rows = found.rows
-    work, least = f"{rows} rows, {rows * elements}", f"{_MIN_ROWS} rows, {_MIN_WORK}"
+    work, least = f"{rows} rows, {rows * elements}", f"{_MIN_ROWS} rows, {MIN_WORK}"
     return Why.PACKED.because(work, least, packed) if fits else Why.SMALL.because(work, least)
 
 
@@ -366,7 +371,7 @@ def pays(node: Node, height: Extent, inner: Extent, columns: int) -> bool:
     if is_prepared(node.operands[1]):
         return upper(inner) * columns >= _MIN_WEIGHTS
     rows = upper(height)
-    return rows >= _MIN_ROWS and rows * upper(inner) * columns >= _MIN_WORK
+    return rows >= _MIN_ROWS and rows * upper(inner) * columns >= MIN_WORK
 
 
 def stays_in_place(found: Product) -> bool:
@@ -389,7 +394,7 @@ def turned_product(node: Node, target: Target) -> Value | None:
     if not (isinstance(rows, int) and isinstance(inner, int) and isinstance(columns, int)):
         return None
     moved, packed = rows * (inner + 2 * columns), inner * columns
-    if rows * packed < _MIN_WORK or moved > _TURNED * packed:
+    if rows * packed < MIN_WORK or moved > _TURNED * packed:
         return None
     matrix = a if a.rank == 2 else ops.reshape(a, shape=(rows, inner))
     turned: Value = ops.matmul(w, ops.transpose(matrix, perm=(1, 0)))

@@ -6,13 +6,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import PANELS, ROWS, Schedule
 from rlx.ir.ops.experts import has_many_rows
 from rlx.ir.shape import product, upper
-from rlx.passes.layout.pack_operands import choose_tile, in_panels, without_transpose
+from rlx.passes.layout.pack_operands import (
+    MIN_WORK,
+    choose_tile,
+    in_panels,
+    is_one_panel,
+    without_transpose,
+)
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Replacement, Rewritten, apply_rewrites
 from rlx.passes.rewrites.decompose import expand_formula
 from rlx.target import Target
@@ -21,10 +29,7 @@ _DTYPES = (DType.F32, DType.F64)
 
 _PANEL_BYTES = 256 << 10
 """Bytes of the panels that a tile's rows are multiplied with at a time: half a second-level
-cache."""
-
-_MIN_WORK = 8 * 1024
-"""Multiply-adds below which packing costs more than tiles save."""
+cache. Rows are neither copied nor cut in blocks, for a group may have any number of them."""
 
 
 def sort_rows(target: Target) -> GraphPass:
@@ -47,13 +52,14 @@ def tile_ragged(target: Target) -> GraphPass:
     """Return the pass for `target`."""
 
     def rule(node: Node) -> Value | None:
-        schedule = None if node.lowering is not None else _schedule(node, target)
-        if schedule is None:
-            return None
         x, other, bounds = node.operands
         source, transposed = without_transpose(other)
-        panels = in_panels(source, schedule.columns, schedule.lanes, transposed=transposed)
-        return x.graph.append(node.op, (x, panels, bounds), node.attrs, lowering=schedule)[0]
+        schedule = None if node.lowering else _schedule(node, target, transposed=transposed)
+        if schedule is None:
+            return None
+        if schedule.right == "panels":
+            other = in_panels(source, schedule.columns, schedule.lanes, transposed=transposed)
+        return x.graph.append(node.op, (x, other, bounds), node.attrs, lowering=schedule)[0]
 
     products, outer = (
         LocalRewrite((ops.ragged_matmul,), rule),
@@ -66,15 +72,17 @@ def tile_ragged(target: Target) -> GraphPass:
     return GraphPass("tile-ragged", run, __doc__ or "")
 
 
-def _schedule(node: Node, target: Target) -> Schedule | None:
+def _schedule(node: Node, target: Target, *, transposed: bool) -> Schedule | None:
     x, other, _ = node.operands
     height, columns = upper(x.shape[node.op is ops.ragged_outer]), upper(other.shape[-1])
     work = upper(product((*x.shape, other.shape[-1])))
-    if x.dtype not in _DTYPES or not target.has_vectors or work < _MIN_WORK:
+    if x.dtype not in _DTYPES or not target.has_vectors or work < MIN_WORK:
         return None
     tile = choose_tile(height, columns, target.lanes(x.dtype.size), target.vector_registers)
+    alone = is_one_panel(other.shape[-1], tile, transposed=transposed)
+    right: Literal["panels", "in_place"] = "in_place" if alone else "panels"
     panel = upper(other.shape[-2]) * tile.columns * x.dtype.size
     panels = -(-columns // tile.columns)
     groups = -(-panels // max(1, _PANEL_BYTES // panel))
     order = ("group", PANELS, ROWS)
-    return Schedule(tile.rows, tile.columns, tile.lanes, order=order, groups=groups)
+    return Schedule(tile.rows, tile.columns, tile.lanes, order=order, groups=groups, right=right)

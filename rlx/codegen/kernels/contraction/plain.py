@@ -9,7 +9,8 @@
 What is read where follows from the contraction's map. An operand that is the same along the last
 axis is read once for all columns. Where a window reaches outside of the first operand, taps of
 outer axes are skipped, and the columns for which a tap of the last axis has an element are computed
-once per tap: the inner loop has no condition.
+once per tap: the inner loop has no condition. Of an axis whose range is given at run time, such as
+the rows of a group, only that range is computed.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ from rlx.ir.shape import Shape, product, upper
 Point: TypeAlias = Mapping[int, E]
 """The index along each axis of the map whose loop is open."""
 
+Ranges: TypeAlias = Mapping[int, Callable[[Point], Range]]
+"""Axes of the map that are computed in part: where that starts and stops, inside of outer loops."""
+
 Elements: TypeAlias = Mapping[int, E]
 """Along some axes of the first operand, which element a window has there."""
 
@@ -62,17 +66,22 @@ def contract(
     width: int,
     kind: LoopKind = LoopKind.SIMD,
     dots: bool = False,
+    found: FoldMap | None = None,
+    ranges: Ranges | None = None,
 ) -> None:
-    """Sum products as the anchor's map says, for `width` columns at a time.
+    """Sum products as a map says, or else the anchor's, for `width` columns at a time.
 
     Blocks of `UNROLL` loops must divide the columns. With `dots` each result is computed alone, and
     the last folded axis is the innermost loop, in vectors.
     """
-    found = map_of(scope)
-    work = _Loops(scope, found, x, w, compute_prim(out.dtype), width, kind)
-    outer = [axis for axis in range(work.column) if not work.is_clipped(axis)]
-    counts = [(f"i{axis}", scope.extents.number(work.shape[axis])) for axis in outer]
-    with items(scope.k, counts, product_loop(product(work.shape))) as numbers:
+    found, ranges = found or map_of(scope), ranges or {}
+    work = _Loops(scope, found, x, w, compute_prim(out.dtype), width, kind, ranges)
+    whole = (axis for axis in range(work.column) if axis not in ranges)
+    outer = [axis for axis in whole if not work.is_clipped(axis)]
+    names = {0: "group"} if found.is_grouped else {}
+    number = scope.extents.number
+    counts = [(names.get(axis, f"i{axis}"), number(work.shape[axis])) for axis in outer]
+    with items(scope.k, counts, product_loop(product(work.shape[found.is_grouped :]))) as numbers:
         point = dict(zip(outer, numbers.values(), strict=True))
         access = _Access(
             _bound(scope, x, found.positions[0], point),
@@ -133,6 +142,7 @@ class _Loops:
     prim: Prim
     width: int
     kind: LoopKind
+    ranges: Ranges
 
     @property
     def k(self) -> KernelBuilder:
@@ -169,7 +179,8 @@ class _Loops:
         """Build the loops over what is left of the outer axes, and over columns."""
         axis = next((axis for axis in range(self.column) if axis not in point), None)
         if axis is not None:
-            with self.k.loop("row", self.scope.extents(self.shape[axis])) as at:
+            start, stop = self._range(axis, point)
+            with self.k.loop("row", stop, start=start) as at:
                 self.compute(access, {**point, axis: at}, dots=dots)
         elif dots:
             self._dots(access, point)
@@ -212,7 +223,8 @@ class _Loops:
         with ExitStack() as loops:
             known = self._inside(loops, point, elements)
             name = _FOLDED[axis - kept] if len(self.map.folded) > 1 else "p"
-            tap = loops.enter_context(k.loop(name, self._extent(axis)))
+            start, end = self._range(axis, point)
+            tap = loops.enter_context(k.loop(name, end, start=start))
             point = {**point, axis: tap}
             self._fold(point, self._inside(loops, point, known), stop, body)
 
@@ -288,6 +300,11 @@ class _Loops:
 
             self._fold({**point, self.column: j}, {}, last, add)
             self._write(access, {**point, self.column: j}, [total])
+
+    def _range(self, axis: int, point: Point) -> Range:
+        """Return where the loop over an axis starts and stops."""
+        given = self.ranges.get(axis)
+        return (index(0), self._extent(axis)) if given is None else given(point)
 
     def _extent(self, axis: int) -> E:
         return self.scope.extents(self.shape[axis])

@@ -13,6 +13,9 @@ from rlx.codegen.loops.nodes import Const, LoopKind
 from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent, upper
 
+_COUNTED = ("batch", "group", "image", "item", "layer")
+"""Parts that loops over nothing else are named by; of others a number is that of a row."""
+
 Number: TypeAlias = int | E
 Range: TypeAlias = tuple[E, E]
 
@@ -129,7 +132,8 @@ def items(
     total = index(1)
     for _, count in several:
         total = total * count
-    with k.loop("row" if len(several) == 1 else "item", total, kind=kind) as rest:
+    alone = several[0][0] if len(several) == 1 else "item"
+    with k.loop(alone if alone in _COUNTED else "row", total, kind=kind) as rest:
         for name, count in reversed(several[1:]):
             numbers[name] = k.let(name, rest % count)
             rest = k.let("rest", rest / count)

@@ -5,29 +5,26 @@ Groups and columns are shared by threads; which rows a group has is read from it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
 
-from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.contraction.addresses import Iteration, TileAxes
 from rlx.codegen.kernels.contraction.operands import ComputedRows
-from rlx.codegen.kernels.contraction.spans import Axis, Number, Range, items
+from rlx.codegen.kernels.contraction.plain import contract
+from rlx.codegen.kernels.contraction.spans import Axis, Range
 from rlx.codegen.kernels.contraction.stores import ColumnStore
 from rlx.codegen.kernels.contraction.tiles import Tiles
 from rlx.codegen.kernels.parallel import product_loop
-from rlx.codegen.kernels.register_tile import accumulate_of, multiply_add
+from rlx.codegen.kernels.register_tile import accumulate_of
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.expr import E, const, index, maximum, minimum
-from rlx.codegen.loops.nodes import LoopKind, Prim
+from rlx.codegen.loops.nodes import Prim
 from rlx.dataclass import dataclass
 from rlx.ir.fold_maps import FoldMap
 from rlx.ir.index_maps import along
 from rlx.ir.lowering import PANELS, Schedule
-from rlx.ir.shape import Extent, Shape, floor_divide, product, upper
-
-Axes: TypeAlias = tuple[int, ...]
+from rlx.ir.shape import product, upper
 
 _COLUMNS = 64
 """Columns of a block of the plain loops."""
@@ -45,25 +42,45 @@ class _Groups:
     def of(cls, scope: Scope, bounds: Reader, x: Reader) -> _Groups:
         return cls(scope, bounds.grouped(((0,),)), scope.extents(x.shape[0]))
 
-    def of_group(self, outer: Sequence[E]) -> Range:
+    def of_group(self, group: E) -> Range:
         """Return where the rows of a group start and stop."""
-        (group,) = outer
         return self._bound("first_row", group), self._bound("end_row", group + 1)
 
-    def or_clear(self, y: Writer, group: E, block: E) -> Range:
-        """Return the same; one group more has no rows, and stores 0 in the rows of no group."""
+    def or_clear(self, y: Writer, group: E, panels: E | None = None) -> Range:
+        """Return the same; one group more has no rows, and stores 0 in the rows of no group.
+
+        Of several groups of `panels` the first does so.
+        """
         k, last, target = self.scope.k, self.bounds.extent(0) - 1, y.grouped(((0,), (1,)))
-        with k.if_(group.eq(last) & block.eq(0)):
+        is_last = group.eq(last)
+        with k.if_(is_last if panels is None else is_last & panels.eq(0)):
+            k.comment("Rows before the first group, and after the last, are 0.")
             first, end = self._bound("first", index(0)), self._bound("end", last)
             for start, stop in ((index(0), first), (end, self.rows)):
                 with k.loop("row", stop, start=start) as row, k.loop("j", target.extent(1)) as j:
                     target.write(row, j, value=const(0, compute_prim(y.dtype)))
-        end = self._bound("end_row", minimum(group + 1, last))
-        return self._bound("first_row", group), end
+        return self._bound("first_row", group), self._bound("end_row", minimum(group + 1, last))
 
     def _bound(self, name: str, at: E) -> E:
         given = self.bounds.read_real(at).cast(Prim.I64)
         return self.scope.k.let(name, minimum(maximum(given, 0), self.rows))
+
+
+def _rows_by_matrices(x: Reader, w: Reader) -> FoldMap:
+    """Return the map over (group, row, column, step), of one group more than there are."""
+    (rows, steps), group, (row, column, step) = (
+        x.shape,
+        along(0, 4),
+        (along(n, 4) for n in (1, 2, 3)),
+    )
+    positions = (row, step), (group, step, column)
+    return FoldMap((steps,), positions, (w.shape[0] + 1, rows, w.shape[2]), is_grouped=True)
+
+
+def _rows_by_rows(x: Reader, out: Writer) -> FoldMap:
+    """Return the map over (group, row, column, step) of a result for every group."""
+    row, column, step = (along(n, 4) for n in (1, 2, 3))
+    return FoldMap(x.shape[:1], ((step, row), (step, column)), out.shape)
 
 
 @kernel("ragged_matmul", lowering=Schedule)
@@ -71,11 +88,12 @@ def ragged_matmul_in_tiles(
     scope: Scope, x: Reader, w: Reader, bounds: Reader, y: Writer, *, lowering: Schedule
 ) -> None:
     """Tiles of the rows of a group by panels of its matrix."""
-    groups, (rows, steps) = _Groups.of(scope, bounds, x), x.shape
-    found = _map((w.shape[0] + 1, rows, w.shape[2]), steps, x=(1, 3), other=(0, 3, 2))
-    store = ColumnStore(scope.k, y.grouped(((0,), (1,))), (1,))
+    groups, store = (
+        _Groups.of(scope, bounds, x),
+        ColumnStore(scope.k, y.grouped(((0,), (1,))), (1,)),
+    )
     rows_of = lambda at: groups.or_clear(y, at["group"], at[PANELS])  # noqa: E731
-    _in_tiles(scope, found, x, w, store, lowering, rows_of=rows_of)
+    _in_tiles(scope, _rows_by_matrices(x, w), x, w, store, lowering, rows_of=rows_of)
 
 
 @kernel("ragged_outer", lowering=Schedule)
@@ -83,16 +101,10 @@ def ragged_outer_in_tiles(
     scope: Scope, x: Reader, y: Reader, bounds: Reader, out: Writer, *, lowering: Schedule
 ) -> None:
     """Tiles of a group's result, summed over the rows of the group."""
-    found = _map(out.shape, x.shape[0], x=(3, 1), other=(3, 2))
+    groups = _Groups.of(scope, bounds, x)
     store = ColumnStore(scope.k, out.grouped(((0,), (1,), (2,))), (0, 1))
-    steps_of = _Groups.of(scope, bounds, x).of_group
-    _in_tiles(scope, found, x, y, store, lowering, steps_of=steps_of)
-
-
-def _map(outer: Shape, folded: Extent, *, x: Axes, other: Axes) -> FoldMap:
-    """Return what is summed: which axes of (group, row, column, step) index each operand."""
-    positions = tuple(tuple(along(axis, 4) for axis in axes) for axes in (x, other))
-    return FoldMap((folded,), positions, outer)
+    steps_of = lambda outer: groups.of_group(*outer)  # noqa: E731
+    _in_tiles(scope, _rows_by_rows(x, out), x, y, store, lowering, steps_of=steps_of)
 
 
 def _in_tiles(
@@ -131,71 +143,18 @@ def _in_tiles(
 @kernel("ragged_matmul")
 def ragged_matmul(scope: Scope, x: Reader, w: Reader, bounds: Reader, y: Writer) -> None:
     """Compute each row of a group, some columns at a time."""
-    k, groups, prim = scope.k, _Groups.of(scope, bounds, x), compute_prim(y.dtype)
-    source, target = x.grouped(((0,), (1,))), y.grouped(((0,), (1,)))
-    stack = w.grouped(((0,), (1,), (2,)))
-    work, parts = product((*x.shape, w.shape[-1])), [("group", w.shape[0] + 1)]
-    with _each_block(scope, parts, y, work) as (outer, block, columns):
-        start, stop = groups.or_clear(y, outer[0], block)
-        matrix, steps = stack.at(*outer), (index(0), source.extent(1))
-        with k.loop("row", stop, start=start) as row:
-            _sum(scope, source.at(row), matrix, target.at(row), columns, steps, _width(y), prim)
+    groups = _Groups.of(scope, bounds, x)
+    found, rows_of = _rows_by_matrices(x, w), lambda point: groups.or_clear(y, point[0])
+    contract(scope, x, w, y, width=_width(y), found=found, ranges={1: rows_of})
 
 
 @kernel("ragged_outer")
 def ragged_outer(scope: Scope, x: Reader, y: Reader, bounds: Reader, out: Writer) -> None:
     """Compute each row of a group's result, some columns at a time."""
-    groups, source = _Groups.of(scope, bounds, x), y.grouped(((0,), (1,)))
-    prim = compute_prim(out.dtype)
-    target = out.grouped(((0,), (1,), (2,)))
-    rows = [("group", out.shape[0]), ("row", out.shape[1])]
-    work, width = product((*x.shape, y.shape[-1])), _width(out)
-    with _each_block(scope, rows, out, work) as (outer, _, columns):
-        column, steps = x.grouped(((1,), (0,))).at(outer[1]), groups.of_group(outer[:1])
-        _sum(scope, column, source, target.at(*outer), columns, steps, width, prim)
-
-
-@contextmanager
-def _each_block(
-    scope: Scope, outer: Sequence[tuple[str, Extent]], out: Writer, work: Extent
-) -> Iterator[tuple[list[E], E, Range]]:
-    """Loop over the outer axes and blocks of the result's columns."""
-    k, columns = scope.k, scope.extents(out.shape[-1])
-    width = _width(out)
-    counts: list[tuple[str, Number]] = [(name, scope.extents.number(n)) for name, n in outer]
-    blocks = scope.extents.number(floor_divide(out.shape[-1] + (width - 1), width))
-    with items(k, [*counts, ("block", blocks)], product_loop(work)) as at:
-        first = k.let("first", at["block"] * width)
-        yield (
-            [at[name] for name, _ in outer],
-            at["block"],
-            (first, k.let("count", minimum(columns - first, width))),
-        )
+    groups = _Groups.of(scope, bounds, x)
+    found, steps_of = _rows_by_rows(x, out), lambda point: groups.of_group(point[0])
+    contract(scope, x, y, out, width=_width(out), found=found, ranges={3: steps_of})
 
 
 def _width(out: Writer) -> int:
     return max(1, min(_COLUMNS, upper(out.shape[-1])))
-
-
-def _sum(
-    scope: Scope,
-    factors: GroupedReader,
-    matrix: GroupedReader,
-    target: GroupedWriter,
-    columns: Range,
-    steps: Range,
-    width: int,
-    prim: Prim,
-) -> None:
-    """Sum factors times rows of a matrix over some steps, for the columns of a block."""
-    k, (first, count) = scope.k, columns
-    sums = k.local("sums", prim, width)
-    with k.loop("j", count, kind=LoopKind.SIMD) as j:
-        k.store(sums, j, const(0, prim))
-    with k.loop("p", steps[1], start=steps[0]) as p:
-        factor = k.let("factor", factors.read_real(p))
-        with k.loop("j", count, kind=LoopKind.SIMD) as j:
-            weight = matrix.read_real(p, first + j)
-            k.store(sums, j, multiply_add(factor, weight, k.load(sums, j)))
-    with k.loop("j", count, kind=LoopKind.SIMD) as j:
-        target.write(first + j, value=k.load(sums, j))
