@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     from rlx.runtime.executable import Executable as Executable
     from rlx.runtime.session import Session as Session
     from rlx.runtime.tune import tune as tune
+    from rlx.sparse.derivatives import sparse_hessian as sparse_hessian
+    from rlx.sparse.derivatives import sparse_jacobian as sparse_jacobian
+    from rlx.sparse.derivatives import (
+        value_and_sparse_jacobian as value_and_sparse_jacobian,
+    )
     from rlx.sparse.structure import hessian_sparsity as hessian_sparsity
     from rlx.sparse.structure import jacobian_sparsity as jacobian_sparsity
     from rlx.sparse.structure import spy as spy
@@ -142,6 +147,9 @@ _HOMES = {
     "rlx.runtime.executable": ["Executable"],
     "rlx.runtime.session": ["Session"],
     "rlx.runtime.tune": ["tune"],
+    "rlx.sparse.derivatives": [
+        "sparse_hessian", "sparse_jacobian", "value_and_sparse_jacobian",
+    ],
     "rlx.sparse.structure": ["hessian_sparsity", "jacobian_sparsity", "spy"],
     "rlx.stablehlo": ["from_stablehlo"],
     "rlx.torch": ["from_torch"],
