@@ -28,13 +28,24 @@ class ForeignDTypeError(ValueNeededError):
     """A dtype of files that our ops lack: what has it is computed where all inputs are known."""
 
 
+_SEARCH = (
+    "export the decoder without the search (in transformers: without "
+    "convert_generation), and call its session in a loop that chooses the tokens"
+)
+_REMEDIES = {
+    **dict.fromkeys(("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SEARCH),
+    **dict.fromkeys(("MoE", "QMoE"), "export the experts as products of their tokens"),
+}
+"""By operators of `com.microsoft` that are no decompositions."""
+
+
 def unknown_operator(proto: Any, domain: str, version: int) -> RlxError:
     """Return the error of a node whose operator has no translator and no function."""
     full = f"{domain}.{proto.op_type}" if domain else proto.op_type
-    return UnsupportedError(
-        f"operator {full} of opset {version} is not known",
-        remedy="docs/onnx.md lists the operators; write the model with others, or as a function",
-    )
+    remedy = "docs/onnx.md lists the operators; write the model with others, or as a function"
+    if domain == "com.microsoft":
+        remedy = _REMEDIES.get(proto.op_type, remedy)
+    return UnsupportedError(f"operator {full} of opset {version} is not known", remedy=remedy)
 
 
 def relocated(error: RlxError, context: str, source: Source) -> RlxError:

@@ -9,6 +9,7 @@ import numpy as np
 
 from rlx.dataclass import dataclass
 from rlx.onnx.stages import Stage
+from rlx.onnx.values import Deferred
 from rlx.tracing.pytree import tree_unflatten
 
 
@@ -65,27 +66,32 @@ class FastPath:
                     return None
             outputs = run(*[values[name] for name in names])
             values = {
-                name: outputs[leaf] if is_traced else leaf.copy()
-                for name, leaf, is_traced in places
+                name: (outputs[leaf] if finish is None else finish(outputs[leaf]))
+                if is_traced
+                else leaf.copy()
+                for name, leaf, is_traced, finish in places
             }
         return values
 
 
 def _by_name(stage: Stage) -> dict[str, Any]:
-    """Return the number of the leaf that each result is; of lists, a list of them."""
+    """Return the number of the leaf that each result is, or is made of; of lists, a list."""
     found: dict[str, Any] = tree_unflatten(stage.tree, list(range(len(stage.leaves))))
     return found
 
 
 def _is_flat(stage: Stage) -> bool:
     known = (leaf for leaf, traced in zip(stage.leaves, stage.traced, strict=True) if not traced)
-    single = all(isinstance(number, int) for number in _by_name(stage).values())
+    single = all(isinstance(number, (int, Deferred)) for number in _by_name(stage).values())
     return single and all(isinstance(leaf, np.ndarray) for leaf in known)
 
 
-def _places(stage: Stage) -> list[tuple[str, Any, bool]]:
-    """Return for each result its name, the number of an output or a known array, and which."""
-    return [
-        (name, stage.leaves[number], stage.traced[number])
-        for name, number in _by_name(stage).items()
-    ]
+def _places(stage: Stage) -> list[tuple[str, Any, bool, Any]]:
+    """Return for each result its name, the number of an output or a known array, which of both,
+    and the function that makes strings or maps of it, or None."""
+    found: list[tuple[str, Any, bool, Any]] = []
+    for name, number in _by_name(stage).items():
+        finish = number.finish if isinstance(number, Deferred) else None
+        leaf = number if finish is None else number.array
+        found.append((name, stage.leaves[leaf], stage.traced[leaf], finish))
+    return found

@@ -188,6 +188,12 @@ def test_an_operator_that_is_not_known_is_no_matter_of_bounds() -> None:
     assert session._is_bounded
 
 
+def test_searches_are_refused_by_name_with_what_to_do() -> None:
+    made = parsed("y = com.microsoft.BeamSearch(x)")
+    with pytest.raises(UnsupportedError, match=r"BeamSearch .* not known[\s\S]*without the search"):
+        rlx.onnx.load(made, dims={"n": 3})
+
+
 @pytest.mark.parametrize("opset", [1, 13])
 def test_equal_parts_are_equal_below_opset_18(opset: int) -> None:
     made = parsed("y, z = Split<axis = 1>(x)", opset)

@@ -203,6 +203,7 @@ def test_probabilities_are_maps_by_label(labels: dict[str, Any]) -> None:
             assert isinstance(ours, dict)
             np.testing.assert_allclose(list(ours.values()), list(row.values()), rtol=1e-4)
     assert len(session._stages) == 1
+    assert session._fast_path is not None  # maps are made of its outputs, without looking it up
 
 
 def test_numbers_are_encoded_as_strings() -> None:

@@ -122,8 +122,14 @@ def mean(*inputs: Any) -> Any:
 
 @operator("Pow")
 def power(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any:
-    """The dtype is that of the base; it is computed in the one to which both promote."""
+    """The dtype is that of the base; it is computed in the one to which both promote.
+
+    A known exponent that is a small whole number makes products of single or double precision.
+    """
     y = _placed(x, y, axis if broadcast else None)
+    is_known = isinstance(y, np.ndarray) and y.size == 1 and y.ndim <= x.ndim
+    if is_known and x.dtype in (np.float32, np.float64) and y.item() in (2, 3, 4):
+        return rnp.power(x, int(y.item()))
     return rnp.astype(emit(ops.pow, *_met(x, y)), x.dtype)
 
 

@@ -25,8 +25,8 @@ def zip_map(x: Any, *, classlabels_int64s: Any = None, classlabels_strings: Any 
         )
 
     def maps(rows: Array) -> list[Map]:
-        table = rows.reshape(-1, len(labels))
-        return [Map(zip(labels, row.tolist(), strict=True), row.dtype) for row in table]
+        table = rows.reshape(-1, len(labels)).tolist()
+        return [Map(zip(labels, row, strict=True), rows.dtype) for row in table]
 
     return deferred(x, maps, tuple(labels))
 
