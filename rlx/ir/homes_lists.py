@@ -103,9 +103,9 @@ rlx.codegen.kernels.linalg.eigenvalues_lapack eig/Library
 rlx.codegen.kernels.linalg.factorization_lapack cholesky/Library lu/Library
 rlx.codegen.kernels.linalg.solve_lapack solve/Library
 rlx.codegen.kernels.nests.control scan/OneKernel while_loop/OneKernel
-rlx.codegen.kernels.packed.experts grouped_dequant_matmul/Streamed grouped_dequant_matmul/Tile
-rlx.codegen.kernels.packed.int8 dequant_matmul_words/Streamed dequant_matmul_words/Tile
-rlx.codegen.kernels.packed.packed dequant_matmul/Streamed dequant_matmul/Tile
+rlx.codegen.kernels.packed.experts grouped_dequant_matmul/Schedule
+rlx.codegen.kernels.packed.int8 dequant_matmul_words/Schedule
+rlx.codegen.kernels.packed.packed dequant_matmul/Schedule
 rlx.codegen.kernels.products.pack_channels pack_channels/Turned
 rlx.codegen.kernels.products.pack_panels pack_panels/Turned
 rlx.codegen.kernels.products.ragged ragged_matmul/Schedule ragged_outer/Schedule
@@ -263,6 +263,7 @@ rlx.ir.ops.loss softmax_cross_entropy_formula softmax_cross_entropy_with_logits
     softmax_cross_entropy_backward_formula softmax_cross_entropy_backward one_hot
 rlx.ir.ops.norm layer_norm_formula layer_norm rms_norm_formula rms_norm along_axis
 rlx.ir.ops.packed dequantize_blocks dequant_matmul swapped_blocks require_panels
+    require_block_schedule
 rlx.ir.ops.packed_int8 ROUNDED SUMMED BYTES LARGEST LEAST quantize_rows int8_dequant_matmul
     dequant_matmul_words require_integer_codes lead_of_block words_of_block block_words block_bytes
 rlx.ir.ops.pool Divisor max_pool min_pool sum_pool prod_pool_formula prod_pool mean_pool

@@ -141,19 +141,6 @@ class Tile(Lowering):
             )
 
 
-@record
-@dataclass(frozen=True, slots=True)
-class Streamed(Lowering):
-    """A product whose second operand streams by: `depth` rows of it at a time.
-
-    Sums of `columns` columns stay in the cache meanwhile, in vectors of `lanes`.
-    """
-
-    columns: int
-    depth: int
-    lanes: int
-
-
 ROWS, PANELS = "rows", "panels"
 """Parts of an item of work, in the order of a schedule: blocks of rows, and groups of panels."""
 

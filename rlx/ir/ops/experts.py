@@ -12,12 +12,12 @@ from rlx.ir.composite import composite
 from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.lowering import Streamed, Tile, lowered_by
+from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import cast, eq, gt, where
 from rlx.ir.ops.indexing import argsort, gather, topk
 from rlx.ir.ops.linalg import matmul, swapped
-from rlx.ir.ops.packed import dequant_matmul, dequantize_blocks
+from rlx.ir.ops.packed import dequant_matmul, dequantize_blocks, require_block_schedule
 from rlx.ir.ops.ragged import ragged_matmul, sorted_by_group
 from rlx.ir.ops.reduction import reduce_max, reduce_sum
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_shape
@@ -226,9 +226,9 @@ def grouped_dequant_matmul(
     return x.with_shape((x.shape[0], rows // count))
 
 
-@lowered_by(grouped_dequant_matmul, Streamed, layouts=(1,))
-def _streamed(
-    streamed: Streamed,
+@lowered_by(grouped_dequant_matmul, Schedule, layouts=(1,))
+def _by_schedule(
+    schedule: Schedule,
     x: TensorType,
     blocks: TensorType,
     experts: TensorType,
@@ -238,27 +238,10 @@ def _streamed(
     transposed: bool,
     count: int,
 ) -> None:
-    """Each row of `x` is multiplied by the blocks of its expert as they are read."""
-    del x, experts, codebook, scheme
-    _require_whole_panels(streamed.lanes, blocks, count, transposed=transposed)
-
-
-@lowered_by(grouped_dequant_matmul, Tile, layouts=(1,))
-def _in_tiles(
-    tile: Tile,
-    x: TensorType,
-    blocks: TensorType,
-    experts: TensorType,
-    codebook: TensorType | None = None,
-    *,
-    scheme: str,
-    transposed: bool,
-    count: int,
-) -> None:
-    """Consecutive rows of one expert share its decoded blocks in tiles of `tile.columns`."""
-    del x, experts, codebook, scheme
-    tile.require_positive()
-    _require_whole_panels(tile.lanes, blocks, count, transposed=transposed)
+    """Each row reads the blocks of its expert; or rows of one expert share decoded ones."""
+    del x, experts, codebook
+    require_block_schedule(schedule, scheme)
+    _require_whole_panels(schedule.lanes, blocks, count, transposed=transposed)
 
 
 def _require_whole_panels(lanes: int, blocks: TensorType, count: int, *, transposed: bool) -> None:

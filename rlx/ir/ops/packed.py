@@ -12,7 +12,7 @@ from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Streamed, Tile, lowered_by
+from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.linalg import matmul, swapped
 from rlx.ir.ops.requirements import require_dtype, require_rank
@@ -109,29 +109,23 @@ def require_panels(lanes: int, blocks: TensorType, *, transposed: bool) -> None:
         )
 
 
-@lowered_by(dequant_matmul, Streamed, layouts=(1,))
-def _streamed(
-    streamed: Streamed,
-    x: TensorType,
-    blocks: TensorType,
-    codebook: TensorType | None = None,
-    *,
-    scheme: str,
-    transposed: bool,
-) -> None:
-    """Each block is read once; every weight multiplies all rows of `x` as it is decoded."""
-    del x, codebook, scheme
-    require_panels(streamed.lanes, blocks, transposed=transposed)
-    if streamed.columns != streamed.lanes or streamed.depth != 1:
+def require_block_schedule(schedule: Schedule, scheme: str) -> None:
+    """Raise a ShapeError unless blocks are read once, for few rows, or decoded for tiles."""
+    schedule.require_tile()
+    elements = block_type(scheme).elements
+    streams = schedule.columns == schedule.lanes and schedule.left == "in_place"
+    decodes = schedule.depth % elements == 0 and schedule.left == "copied"
+    if not (decodes if schedule.depth else streams):
         raise ShapeError(
-            "packed rows stream one vector of columns at a time",
+            f"blocks of {elements} elements are read for a vector of columns, or decoded some at a "
+            f"time, for rows that are copied; not by {schedule}",
             remedy="leave the choice to the passes",
         )
 
 
-@lowered_by(dequant_matmul, Tile, layouts=(1,))
-def _in_tiles(
-    tile: Tile,
+@lowered_by(dequant_matmul, Schedule, layouts=(1,))
+def _by_schedule(
+    schedule: Schedule,
     x: TensorType,
     blocks: TensorType,
     codebook: TensorType | None = None,
@@ -139,12 +133,7 @@ def _in_tiles(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """Some blocks of `tile.columns` rows are decoded, and multiply many rows of `x` in tiles."""
-    del x, codebook, scheme
-    tile.require_positive()
-    require_panels(tile.lanes, blocks, transposed=transposed)
-    if tile.columns % tile.lanes:
-        raise ShapeError(
-            f"{tile.columns} columns are no vectors of {tile.lanes}",
-            remedy="choose a multiple of the lanes, or leave the choice to the passes",
-        )
+    """Each block is read once, for few rows of `x`; or some are decoded, for tiles of many."""
+    del x, codebook
+    require_block_schedule(schedule, scheme)
+    require_panels(schedule.lanes, blocks, transposed=transposed)

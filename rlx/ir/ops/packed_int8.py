@@ -14,7 +14,7 @@ from rlx.ir.composite import composite
 from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.lowering import Streamed, Tile, lowered_by
+from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import (
     abs,
@@ -29,7 +29,7 @@ from rlx.ir.ops.elementwise import (
     where,
 )
 from rlx.ir.ops.linalg import swapped
-from rlx.ir.ops.packed import dequant_matmul, require_panels
+from rlx.ir.ops.packed import dequant_matmul, require_block_schedule, require_panels
 from rlx.ir.ops.reduction import reduce_max, reduce_sum
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.ops.shape import concat, narrow, pad, reshape
@@ -234,9 +234,9 @@ def block_bytes(words: Value, scheme: str) -> Value:
     return result
 
 
-@lowered_by(dequant_matmul_words, Streamed, layouts=(3,))
-def _streamed(
-    streamed: Streamed,
+@lowered_by(dequant_matmul_words, Schedule, layouts=(3,))
+def _by_schedule(
+    schedule: Schedule,
     words: TensorType,
     scales: TensorType,
     sums: TensorType,
@@ -246,24 +246,7 @@ def _streamed(
     scheme: str,
     transposed: bool,
 ) -> None:
-    """Words of blocks are read once, and multiply all rows."""
-    del words, scales, sums, codebook, scheme
-    require_panels(streamed.lanes, blocks, transposed=transposed)
-
-
-@lowered_by(dequant_matmul_words, Tile, layouts=(3,))
-def _in_tiles(
-    tile: Tile,
-    words: TensorType,
-    scales: TensorType,
-    sums: TensorType,
-    blocks: TensorType,
-    codebook: TensorType | None = None,
-    *,
-    scheme: str,
-    transposed: bool,
-) -> None:
-    """Codes of some blocks are unpacked, and multiply many rows in tiles of integers."""
-    del words, scales, sums, codebook, scheme
-    tile.require_positive()
-    require_panels(tile.lanes, blocks, transposed=transposed)
+    """Words are read once, for few rows; or codes of some blocks are unpacked, for tiles."""
+    del words, scales, sums, codebook
+    require_block_schedule(schedule, scheme)
+    require_panels(schedule.lanes, blocks, transposed=transposed)

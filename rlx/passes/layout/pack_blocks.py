@@ -2,7 +2,7 @@
 
     %2 = dequant_matmul %x, %w {scheme = "q4_0"}
     ->  %2 = pack_panels %w {width = 16, transposed = true} lowering = turned(lanes = 16)
-        %3 = dequant_matmul %x, %2 {..., transposed = true} lowering = streamed(...)
+        %3 = dequant_matmul %x, %2 {..., transposed = true} lowering = schedule(...)
 
 The bytes stay bytes: what was `[rows, bytes]` becomes `[rows / 16, bytes, 16]`, once, in `setup`.
 Few rows of `x` stream the blocks; many use dequantized ones in tiles. Blocks that change from
@@ -13,14 +13,16 @@ the embeddings of tokens, are gathered from its panels: it is stored once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from rlx.ir import ops
+from rlx.ir.block_type import block_type
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import GatherFromPanels, Lowering, Streamed
+from rlx.ir.lowering import PANELS, ROWS, GatherFromPanels, Lowering, Schedule
 from rlx.ir.op import OpDef, make_attrs
-from rlx.ir.ops.packed_int8 import block_bytes, block_words
-from rlx.ir.shape import product, upper
+from rlx.ir.ops.packed_int8 import BYTES, block_bytes, block_words
+from rlx.ir.shape import Extent, product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
 from rlx.passes.layout.pack_operands import choose_tile, in_panels
 from rlx.passes.layout.prepared import is_prepared
@@ -29,6 +31,12 @@ from rlx.target import Target
 
 _FEW_ROWS = 4
 """Rows of `x` up to which the decoding takes no longer than the products."""
+
+_DEPTH = 256
+"""Elements of K that are decoded at a time: 32 KiB of f32 for 32 columns."""
+
+_BLOCK_ROWS = 132
+"""Rows whose sums wait while blocks are decoded, at most."""
 
 _FLOAT = 4
 _VECTORS = 2
@@ -72,11 +80,32 @@ def choose_packed_product(node: Node, target: Target) -> Choice:
     lanes = target.lanes(_FLOAT)
     if blocks.rank > 2 or not is_prepared(blocks) or lanes == 1:
         return Why.BLOCKS_IN_PLACE.because()
-    rows = product(x.shape[:-1])
-    if isinstance(rows, int) and 0 < rows <= _FEW_ROWS:
-        return Why.BLOCKS_STREAMED.because(rows, _FEW_ROWS, Streamed(lanes, 1, lanes))
-    tile = choose_tile(upper(rows), _VECTORS * lanes, lanes, target.vector_registers)
-    return Why.BLOCKS_DECODED.because(rows, _FEW_ROWS, tile)
+    rows, scheme = product(x.shape[:-1]), str(node.attribute("scheme"))
+    if _are_few(rows):
+        return Why.BLOCKS_STREAMED.because(rows, _FEW_ROWS, Schedule(rows, lanes, lanes))
+    tiles = _decoded(rows, blocks.shape[-2], x.shape[-1], scheme, target)
+    return Why.BLOCKS_DECODED.because(rows, _FEW_ROWS, tiles)
+
+
+def _are_few(rows: Extent) -> TypeGuard[int]:
+    return isinstance(rows, int) and 0 < rows <= _FEW_ROWS
+
+
+def _decoded(rows: Extent, columns: Extent, inner: Extent, scheme: str, target: Target) -> Schedule:
+    """Return the schedule of tiles by panels that are decoded, some blocks at a time."""
+    lanes, height, each = target.lanes(_FLOAT), upper(rows), block_type(scheme).elements
+    tile = choose_tile(height, _VECTORS * lanes, lanes, target.vector_registers)
+    most = _BLOCK_ROWS // tile.rows * tile.rows
+    return Schedule(
+        tile.rows,
+        tile.columns,
+        lanes,
+        order=(ROWS, PANELS),
+        blocks=max(1, -(-height // most)),
+        groups=-(-upper(columns) // tile.columns),
+        depth=min(upper(inner), max(1, _DEPTH // each) * each),
+        left="copied",
+    )
 
 
 def _packed(node: Node, lowering: Lowering, target: Target) -> Value:
@@ -97,13 +126,15 @@ def _of_words(node: Node, target: Target) -> Value:
         assert formula is not None
         decoded: Value = formula(*node.operands, scheme=scheme)
         return decoded
-    rows = product(given[0].shape[:-1])
-    tile = choose_tile(upper(rows), _VECTORS * lanes, lanes, target.vector_registers)
-    few = isinstance(rows, int) and 0 < rows <= _FEW_ROWS
+    rows, inner = product(given[0].shape[:-1]), upper(given[0].shape[-1]) * BYTES
+    lowering = (
+        Schedule(rows, lanes, lanes)
+        if _are_few(rows)
+        else _decoded(rows, blocks.shape[-2], inner, scheme, target)
+    )
     panels = in_panels(_words(blocks, scheme, target), lanes, lanes, transposed=True)
     attrs = make_attrs(node.op, {"scheme": scheme, "transposed": True})
     operands = (*given, panels, *node.operands[4:])
-    lowering = Streamed(lanes, 1, lanes) if few else tile
     return blocks.graph.append(node.op, operands, attrs, lowering=lowering)[0]
 
 
@@ -159,7 +190,7 @@ def _experts(node: Node, target: Target) -> Value:
     x, blocks, experts, *book = node.operands
     count, rows, size = blocks.shape
     lanes = target.lanes(_FLOAT)
-    scheme = node.attribute("scheme")
+    scheme = str(node.attribute("scheme"))
     known = isinstance(count, int) and count > 0 and isinstance(rows, int) and rows % lanes == 0
     if not known or lanes == 1 or not is_prepared(blocks):
         formula = node.op.decompose
@@ -170,8 +201,7 @@ def _experts(node: Node, target: Target) -> Value:
     panels = in_panels(flat, lanes, lanes, transposed=True)
     attrs = make_attrs(node.op, {"scheme": scheme, "transposed": True, "count": count})
     operands = (x, panels, experts, *book)
-    lowering: Lowering = Streamed(lanes, 1, lanes)
-    most = upper(x.shape[0])
-    if most > upper(count):  # some experts have several rows
-        lowering = choose_tile(most, _VECTORS * lanes, lanes, target.vector_registers)
+    lowering = Schedule(1, lanes, lanes)
+    if upper(x.shape[0]) > count:  # some experts have several rows
+        lowering = _decoded(x.shape[0], rows, x.shape[1], scheme, target)
     return x.graph.append(node.op, operands, attrs, lowering=lowering)[0]

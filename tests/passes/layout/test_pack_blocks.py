@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.ir.graph import Graph
-from rlx.ir.lowering import Streamed, Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.printer import format_graph
 from rlx.passes.layout.choices import Choice, Why
 from rlx.passes.layout.pack_blocks import pack_blocks
@@ -26,13 +26,14 @@ def packed(rows: int, *, weights_change: bool = False) -> tuple[Graph, list[Choi
 def test_few_rows_stream_the_blocks_by() -> None:
     graph, (choice,) = packed(2)
     lanes = TARGET.lanes(4)
-    assert choice.lowering == Streamed(lanes, 1, lanes)
+    assert choice.lowering == Schedule(2, lanes, lanes)
     assert f"u8[36, 48]{{panels(width = {lanes})}} = pack_panels" in format_graph(graph)
 
 
 def test_many_rows_meet_decoded_blocks() -> None:
     _, (choice,) = packed(30)
-    assert isinstance(choice.lowering, Tile)
+    assert isinstance(choice.lowering, Schedule)
+    assert choice.lowering.left == "copied"
     assert choice.why is Why.BLOCKS_DECODED
 
 

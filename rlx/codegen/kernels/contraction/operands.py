@@ -201,8 +201,9 @@ class Panels:
     steps: Sequence[Number]
     most: int
     """Panels of all columns, at most."""
-    ahead: int
+    ahead: int = 0
     """Rows that are prefetched before their use; 0 for panels that the first-level cache keeps."""
+    origin: Number = 0
 
     @property
     def is_packed(self) -> bool:
@@ -210,7 +211,7 @@ class Panels:
 
     def start(self, outer: Sequence[E], panel: E) -> E:
         """Return the address of the first row of a panel."""
-        at = affine(0, outer, self.outer)
+        at = affine(self.origin, outer, self.outer)
         return at + (self.first(panel) if self.panel is None else panel * self.panel)
 
     def first(self, panel: E) -> E:

@@ -31,6 +31,8 @@ class Axis:
     """True if the last tile moves back to end with the axis; a smaller one covers it otherwise."""
     is_ragged: bool = False
     """True if tiles cover any range of positions, whose ends are known at run time."""
+    repeats: bool = False
+    """True if the last tile reads the last position in place of missing ones: for copied rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ def each_tile(
     """Build `body` for the tiles that cover the range `whole` of an axis."""
     if axis.extent == 1:
         body(Span.of(index(0), 1))
+    elif axis.repeats:
+        (start, end), size = whole, axis.size
+        with k.loop(axis.name, end, start=start, step=size) as at:
+            body(Span(at, size, index(0), k.let("stop", minimum(end - at, size)), end))
     elif axis.overlaps:
         with k.loop(axis.name, whole[1], start=whole[0], step=axis.size) as at:
             body(_overlapping(k, axis, extents, at))

@@ -18,7 +18,8 @@ before it is stored.
                     tile = 0;  for steps: ...;  store
 
 Rows that would evict each other from the cache are copied first. Then a long folded axis is cut in
-blocks, and the sums are kept in memory between them.
+blocks, and the sums are kept in memory between them; panels that are unpacked are so for a block
+at a time.
 """
 
 from __future__ import annotations
@@ -52,6 +53,12 @@ from rlx.ir.shape import Extent, floor_divide, upper
 
 Taps: TypeAlias = Sequence[tuple[int, int] | None] | None
 """For each step along the last folded axis, which rows of a tile it adds to; None for all."""
+
+Add: TypeAlias = Callable[[E, Buffer, E], None]
+"""Adds the products of a strip and of a panel to the sums that wait at a place."""
+
+Strips: TypeAlias = Callable[[Span], Add]
+"""Reads the rows of a strip."""
 
 _FEW_VECTORS = 8
 """Vectors of a tile up to which a step costs little more than the loop around it."""
@@ -93,6 +100,8 @@ class Tiles:
     """Which steps along the last folded axis there are at indices along the outer axes."""
     stores_again: bool = False
     """True if tiles store all that they compute, also what another has stored."""
+    unpack: Callable[[Item, Range, Range], Strips] | None = None
+    """Unpacks some panels for a block of steps; None for those that memory holds as they are."""
 
     @property
     def lanes(self) -> int:
@@ -118,6 +127,11 @@ class Tiles:
         return minimum(self.extents(floor_divide(tiles + (few - 1), few)), blocks)
 
     @property
+    def most_rows(self) -> int:
+        """Rows of a block, at most."""
+        return -(-max(1, upper(self.strips)) // self.schedule.blocks) * self.down.size
+
+    @property
     def strips(self) -> Extent:
         """Tiles down the axis of rows."""
         return floor_divide(self.down.extent + (self.down.size - 1), self.down.size)
@@ -131,7 +145,7 @@ class Tiles:
             outer = [at[name] for name, _ in self.outer]
             panels = part_of(self.k, "panel", at[PANELS], schedule.groups, self.panels.count)
             rows = self._block(at[ROWS]) if self.rows_of is None else self.rows_of(at)
-            _Item(self, outer).compute(rows, panels)
+            Item(self, outer).compute(rows, panels)
 
     def _block(self, block: E) -> Range:
         """Return the rows of a block: as many whole tiles as of any other."""
@@ -149,7 +163,7 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class Item:
     """A block of rows by a group of panels, at an index along each outer axis."""
 
     all: Tiles
@@ -216,27 +230,27 @@ class _Item:
     def _in_blocks(self, rows: Range, panels: Range) -> None:
         """Compute the tiles of all strips over one block of the folded axis after the other."""
         every, k = self.all, self.all.k
-        size, most = every.down.size * every.panels.width, _most_panels(every)
-        kept = _most_tiles(every) * most
+        most, size = _most_panels(every), every.down.size * every.panels.width
+        kept = every.most_rows // every.down.size * most
         k.comment("Sums of this item's tiles, kept between blocks of the folded axis.")
         waiting = k.local("waiting", every.prim, kept * size)
         with k.loop("i", kept * size, step=every.lanes) as i:
             k.store(waiting, i, const(0, every.prim, every.lanes))
-        across = Span.of(index(0), 1)
 
         def place(down: Span, panel: E) -> E:
-            number = (down.start - rows[0]) / every.down.size * most
-            return k.let("place", (number + (panel - panels[0])) * size)
+            number = (down.start - rows[0]) / every.down.size
+            if most > 1:
+                number = number * most + (panel - panels[0])
+            return k.let("place", number * size)
 
         def add_block(start: E, stop: E) -> None:
+            steps = start, stop
+            strips = every.unpack(self, panels, steps) if every.unpack else self.strips(steps)
+
             def add(down: Span) -> None:
-                read = self._reads(down, (start, stop))
+                add_to = strips(down)
                 with k.loop("panel", panels[1], start=panels[0]) as panel:
-                    at = place(down, panel)
-                    tile = self._tile(down, across)
-                    tile.load(self._load(waiting, at))
-                    self._accumulate(read, down, across, panel, [(start, stop)], tile)
-                    tile.store(self._put(waiting, at))
+                    add_to(panel, waiting, place(down, panel))
 
             self._strips(rows, add)
 
@@ -244,17 +258,35 @@ class _Item:
 
         def finish(down: Span) -> None:
             with k.loop("panel", panels[1], start=panels[0]) as panel:
-                self._store(down, across, panel, waiting, place(down, panel))
+                self._store(down, Span.of(index(0), 1), panel, waiting, place(down, panel))
 
         self._strips(rows, finish)
+
+    def strips(self, steps: Range) -> Strips:
+        """Return what adds the products of a block of steps."""
+
+        def strip(down: Span) -> Add:
+            read, across = self._reads(down, steps), Span.of(index(0), 1)
+
+            def add(panel: E, waiting: Buffer, at: E) -> None:
+                tile = self._tile(down, across)
+                tile.load(self._load(waiting, at))
+                self._accumulate(read, down, across, panel, [steps], tile)
+                tile.store(self._put(waiting, at))
+
+            return add
+
+        return strip
 
     def _each_block(self, body: Callable[[E, E], None]) -> None:
         """Go over blocks of steps; those that are copied to registers are of one size, or 1."""
         every, k, depth = self.all, self.all.k, self.all.schedule.depth
         inner = every.extents(every.steps[-1][1])
         if every.schedule.left != "registers":
+            even = isinstance(inner.node, Const) and inner.node.value % depth == 0
             with k.loop("start", inner, step=depth) as start:
-                body(start, k.let("stop", minimum(start + depth, inner)))
+                stop = start + depth
+                body(start, stop if even else k.let("stop", minimum(stop, inner)))
             return
         whole = k.let("whole", inner / depth * depth)
         with k.loop("p", whole, step=depth) as p:
@@ -320,7 +352,7 @@ class _Item:
         """Return how many steps are unrolled: a number that divides them."""
         start, stop = (each.node for each in steps)
         depth, unroll = self.all.schedule.depth, self.all.schedule.unroll
-        if depth and stop == (steps[0] + depth).node:
+        if self.all.schedule.left == "registers" and stop == (steps[0] + depth).node:
             return depth
         known = isinstance(start, Const) and isinstance(stop, Const) and not start.value
         few = _UNROLLED if self._has_few_vectors(tile) else 1
@@ -368,11 +400,6 @@ class _Item:
     def _put(self, sums: Buffer, at: E) -> Callable[[E, E, E], None]:
         k, width = self.all.k, self.all.panels.width
         return lambda i, j, value: k.store(sums, at + i * width + j, value)
-
-
-def _most_tiles(tiles: Tiles) -> int:
-    """Return the tiles of a block by one panel, at most."""
-    return -(-max(1, upper(tiles.strips)) // tiles.schedule.blocks)
 
 
 def _most_panels(tiles: Tiles) -> int:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.contraction.spans import Range
+from rlx.codegen.kernels.contraction.tiles import Item
 from rlx.codegen.kernels.indexing import checked_index, clamped_index
 from rlx.codegen.kernels.packed.packed import (
     PanelRows,
-    TiledProduct,
     blocks_of_row,
-    memory_of,
+    decode_in_tiles,
     out_and_book,
 )
-from rlx.codegen.kernels.packed.tiles import Panels, last_of_block, store_row
+from rlx.codegen.kernels.packed.tiles import PackedPanels, memory_of, store_row
 from rlx.codegen.kernels.parallel import weights_loop
 from rlx.codegen.kernels.register_tile import multiply_add
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import compute_prim
+from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, maximum, minimum
 from rlx.codegen.loops.nodes import LoopKind, Prim
 from rlx.ir.block_type import block_type
-from rlx.ir.lowering import Streamed, Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.shape import product
 
 _COLUMNS = 64
@@ -65,78 +70,68 @@ def _check(scope: Scope, chosen: GroupedReader, rows: E, count: E) -> None:
         checked_index(scope, chosen, row, count)
 
 
-@kernel("grouped_dequant_matmul", lowering=Streamed)
-def grouped_dequant_matmul_streamed(
+@kernel("grouped_dequant_matmul", lowering=Schedule)
+def grouped_dequant_matmul(
     scope: Scope,
     x: Reader,
     blocks: Reader,
     experts: Reader,
     *rest: Reader | Writer,
-    lowering: Streamed,
+    lowering: Schedule,
     scheme: str,
     transposed: bool,
     count: int,
 ) -> None:
-    """Each row of `x` is multiplied by the blocks of its expert's panels as they are read."""
+    """Multiply rows by blocks of their experts as these are read, or by blocks decoded before.
+
+    Consecutive rows of one expert then share what is decoded: of rows that are sorted by their
+    experts, each chosen matrix is decoded once.
+    """
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     out, book = out_and_book(rest)
     source, target = x.grouped(((0,), (1,))), out.grouped(((0,), (1,)))
-    chosen = experts.grouped(((0,),))
-    columns = blocks.shape[-1]
-    assert isinstance(columns, int)
-    panels, length = columns // count // lanes, blocks_of_row(kind, x)
-    parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
-    with k.loop("item", target.extent(0) * panels, kind=parallel) as item:
-        row, panel = k.let("row", item / panels), k.let("panel", item % panels)
-        expert = k.let("expert", clamped_index(scope, chosen, row, index(count)))
-        first = k.let("first", (expert * panels + panel) * (length * kind.size * lanes))
-        rows = PanelRows(k, source, row, 1, lanes, book)
-        (total,) = rows.totals(kind, memory_of(blocks), first, index(length))
-        store_row(k, target, row, panel * lanes, total, columns // count)
-    _check(scope, chosen, target.extent(0), index(count))
-
-
-@kernel("grouped_dequant_matmul", lowering=Tile)
-def grouped_dequant_matmul_in_tiles(
-    scope: Scope,
-    x: Reader,
-    blocks: Reader,
-    experts: Reader,
-    *rest: Reader | Writer,
-    lowering: Tile,
-    scheme: str,
-    transposed: bool,
-    count: int,
-) -> None:
-    """Consecutive rows routed to one expert share its dequantized panels.
-
-    Where rows are sorted by their experts, each chosen matrix is decoded once.
-    """
-    del transposed
-    k, kind = scope.k, block_type(scheme)
-    out, book = out_and_book(rest)
-    source, target = x.grouped(((0,), (1,))), out.grouped(((0,), (1,)))
     chosen, height = experts.grouped(((0,),)), target.extent(0)
     assert isinstance(blocks.shape[-1], int)
-    columns, length = blocks.shape[-1] // count, blocks_of_row(kind, x)
+    columns, length, memory = blocks.shape[-1] // count, blocks_of_row(kind, x), memory_of(blocks)
+    parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
+    if lowering.depth:
+        matrix = columns * length * kind.size
+        packed = PackedPanels(k, lanes, kind, memory, book, columns, length, kind.size, matrix)
+        tiles = decode_in_tiles(scope, packed, source, x.shape[0], target, lowering)
+        with (
+            k.loop("panel", lowering.groups, kind=parallel) as panel,
+            _runs(k, chosen, height, tiles.most_rows, count) as (expert, rows),
+        ):
+            Item(tiles, [expert]).compute(rows, (panel, panel + 1))
+    else:
+        panels = columns // lanes
+        with k.loop("item", height * panels, kind=parallel) as item:
+            row, panel = k.let("row", item / panels), k.let("panel", item % panels)
+            expert = k.let("expert", clamped_index(scope, chosen, row, index(count)))
+            first = k.let("first", (expert * panels + panel) * (length * kind.size * lanes))
+            (total,) = PanelRows(k, source, row, 1, lanes, book).totals(
+                kind, memory, first, index(length)
+            )
+            store_row(k, target, row, panel * lanes, total, columns)
+    _check(scope, chosen, height, index(count))
+
+
+@contextmanager
+def _runs(
+    k: KernelBuilder, chosen: GroupedReader, height: E, most: int, count: int
+) -> Iterator[tuple[E, Range]]:
+    """Loop over runs of consecutive rows of one expert, `most` of them at most."""
 
     def expert_of(row: E) -> E:  # asked while rows are counted, where nothing can be named
         return maximum(minimum(chosen.read_real(row).cast(Prim.I64), count - 1), 0)
 
-    parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
-    with k.loop("panel", -(-columns // lowering.columns), kind=parallel) as panel:
-        stop = k.mutable("stop", index(0))
-        with k.while_(stop < height):
-            start = k.let("start", stop)
-            expert = k.let("expert", expert_of(start))
-            most = last_of_block(k, lowering, start, height)
-            last = most - 1
-            with k.while_((stop < most) & expert_of(minimum(stop, last)).eq(expert)):
-                stop.set(stop + 1)
-            first = k.let("first", expert * (columns * length * kind.size))
-            panels = Panels(
-                k, lowering, kind, memory_of(blocks), book, columns, length, kind.size, panel, first
-            )
-            TiledProduct(source, panels).compute(target, start, k.let("end", stop))
-    _check(scope, chosen, height, index(count))
+    stop = k.mutable("stop", index(0))
+    with k.while_(stop < height):
+        start = k.let("start", stop)
+        expert = k.let("expert", expert_of(start))
+        end = k.let("most", minimum(start + most, height))
+        last = end - 1
+        with k.while_((stop < end) & expert_of(minimum(stop, last)).eq(expert)):
+            stop.set(stop + 1)
+        yield expert, (start, k.let("end", stop))

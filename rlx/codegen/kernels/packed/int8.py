@@ -15,26 +15,28 @@ import functools
 import operator
 from collections.abc import Sequence
 
-from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.contraction.spans import Range, Span
+from rlx.codegen.kernels.contraction.tiles import Add, Item, Strips
 from rlx.codegen.kernels.extents import row_groups
-from rlx.codegen.kernels.packed.packed import ask_ahead, memory_of
-from rlx.codegen.kernels.packed.tiles import Multiply, Panels, panel_rows, store_row
+from rlx.codegen.kernels.packed.packed import ask_ahead, out_and_book
+from rlx.codegen.kernels.packed.tiles import PackedPanels, memory_of, store_row
 from rlx.codegen.kernels.packed.words import (
-    Span,
+    SegmentPlace,
     WordBlock,
     bias_of,
     has_whole_words,
     spans_of,
 )
-from rlx.codegen.kernels.parallel import rows, weights_loop
+from rlx.codegen.kernels.parallel import product_loop, rows, weights_loop
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, minimum, select
+from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, UnaryOp
 from rlx.dataclass import dataclass
-from rlx.ir.block_type import BlockType, block_type
-from rlx.ir.lowering import Streamed, Tile
+from rlx.ir.block_type import block_type
+from rlx.ir.lowering import Schedule
 from rlx.ir.ops.packed_int8 import BYTES, LARGEST, LEAST, ROUNDED, SUMMED, words_of_block
 from rlx.ir.shape import product, upper
 
@@ -113,45 +115,41 @@ class _Rows:
         return functools.reduce(operator.add, parts)
 
 
-def _rest(rest: tuple[Reader | Writer, ...]) -> tuple[GroupedWriter, Writer, Buffer | None]:
-    """Return where the result goes, row by row, and the codebook if there is one."""
-    *books, out = rest
-    assert isinstance(out, Writer)
-    book = memory_of(books[0]) if books and isinstance(books[0], Reader) else None
-    return out.grouped(row_groups(out.shape)).at(index(0)), out, book
-
-
-def _blocks_of(words: Reader, kind: BlockType) -> int:
-    return upper(words.shape[-1]) * BYTES // kind.elements
-
-
-@kernel("dequant_matmul_words", lowering=Streamed)
-def dequant_matmul_words_streamed(
+@kernel("dequant_matmul_words", lowering=Schedule)
+def dequant_matmul_words(
     scope: Scope,
     words: Reader,
     scales: Reader,
     sums: Reader,
     blocks: Reader,
     *rest: Reader | Writer,
-    lowering: Streamed,
+    lowering: Schedule,
     scheme: str,
     transposed: bool,
 ) -> None:
-    """All rows, few of them, are multiplied by the words of a panel as they are read."""
+    """Few rows are multiplied by words as these are read, many by codes that are unpacked first."""
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
-    target, out, book = _rest(rest)
-    given = _Rows.of(words, scales, sums)
-    columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
-    count, size = _blocks_of(words, kind), words_of_block(scheme) * lanes
-    parallel = weights_loop(k, product((*out.shape, count * kind.elements)))
-    with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
-        first = k.let("first", panel * (count * size))
-        totals = [k.mutable("total", const(0.0, Prim.F32, lanes)) for _ in range(height)]
+    out, book = out_and_book(rest)
+    target, given = out.grouped(row_groups(out.shape)).at(index(0)), _Rows.of(words, scales, sums)
+    columns, count = upper(out.shape[-1]), upper(words.shape[-1]) * BYTES // kind.elements
+    memory, size = memory_of(blocks), words_of_block(scheme)
+    work = product((*out.shape, count * kind.elements))
+    if lowering.depth:
+        packed = PackedPanels(k, lanes, kind, memory, book, columns, count, size)
+        unpack = functools.partial(_unpack, packed, given)
+        packed.tiles(scope, given.words, product(out.shape[:-1]), target, lowering, unpack).compute(
+            product_loop(work)
+        )
+        return
+    with k.loop("panel", -(-columns // lanes), kind=weights_loop(k, work)) as panel:
+        first = k.let("first", panel * (count * size * lanes))
+        zero = const(0.0, Prim.F32, lanes)
+        totals = [k.mutable("total", zero) for _ in range(lowering.rows)]
         with k.loop("block", count) as number:
-            base = k.let("base", first + number * size)
-            ask_ahead(k, memory_of(blocks), base, size)
-            block = WordBlock(k, memory_of(blocks), kind, base, lanes, book)
+            base = k.let("base", first + number * (size * lanes))
+            ask_ahead(k, memory, base, size * lanes)
+            block = WordBlock(k, memory, kind, base, lanes, book)
             _add_block(k, block, given, number, totals)
         for row, total in enumerate(totals):
             store_row(k, target, index(row), panel * lanes, total, columns)
@@ -199,96 +197,55 @@ def _add_block(
                 total.set(fma(segment.offset, plain, total))
 
 
-def _span_of(spans: Sequence[Span], element: int) -> int:
+def _span_of(spans: Sequence[SegmentPlace], element: int) -> int:
     return next(i for i, s in enumerate(spans) if s.first <= element < s.first + s.length)
 
 
-@kernel("dequant_matmul_words", lowering=Tile)
-def dequant_matmul_words_in_tiles(
-    scope: Scope,
-    words: Reader,
-    scales: Reader,
-    sums: Reader,
-    blocks: Reader,
-    *rest: Reader | Writer,
-    lowering: Tile,
-    scheme: str,
-    transposed: bool,
-) -> None:
-    """Codes of some blocks of a few panels are unpacked, and multiply many rows in tiles."""
-    del transposed
-    k, kind = scope.k, block_type(scheme)
-    target, out, book = _rest(rest)
-    given, columns, count = (
-        _Rows.of(words, scales, sums),
-        upper(out.shape[-1]),
-        _blocks_of(words, kind),
-    )
-    multiplied = product((*out.shape, count * kind.elements))
-    with panel_rows(k, lowering, target.extent(0), columns, multiplied) as (panel, start, stop):
-        size = words_of_block(scheme)
-        panels = Panels(k, lowering, kind, memory_of(blocks), book, columns, count, size, panel)
-        _TiledProduct(given, panels).compute(target, start, stop)
+def _unpack(packed: PackedPanels, given: _Rows, item: Item, panels: Range, steps: Range) -> Strips:
+    """Unpack some blocks of a panel to codes, scales and offsets, column by column.
 
-
-@dataclass(frozen=True, slots=True)
-class _TiledProduct:
-    """Rows of eight bits by the rows of weights in a few panels, which are unpacked to codes.
-
-    Segments of all blocks are alike, so that one loop over them holds the tile: written out for
+    SegmentPlace of all blocks are alike, so that one loop over them holds the tile: written out for
     each segment of a block it would be more instructions than processors keep decoded.
     """
+    k, kind, columns = packed.k, packed.kind, item.all.panels.width
+    depth, (span, *others) = item.all.schedule.depth, spans_of(kind)
+    assert all(other.length == span.length for other in others)
+    codes = k.local("codes", packed.memory.prim, depth // BYTES * columns)
+    segments = depth // span.length * columns
+    scales = k.local("scales", Prim.F32, segments)
+    offsets = k.local("offsets", Prim.F32, segments) if span.has_offset else None
 
-    given: _Rows
-    panels: Panels
+    def unpack(number: E, column: int, base: E) -> None:
+        block = WordBlock(k, packed.memory, kind, base, packed.lanes, packed.book)
+        segments, looked_up = block.segments(), block.words()
+        per_run = kind.length // BYTES
+        with k.loop("w", per_run) as w:
+            for run, found in enumerate(block.packed_codes(w, looked_up)):
+                place = number * (kind.elements // BYTES) + (run * per_run + w)
+                k.store(codes, place * columns + column, found)
+        for at, segment in enumerate(segments):
+            place = (number * len(segments) + at) * columns + column
+            k.store(scales, place, segment.scale)
+            if offsets is not None and segment.offset is not None:
+                k.store(offsets, place, segment.offset)
 
-    def compute(self, out: GroupedWriter, start: E, stop: E) -> None:
-        panels, k = self.panels, self.panels.k
-        columns, kind = panels.shape.columns, panels.kind
-        depth, (first, *others) = panels.at_once * kind.elements, spans_of(kind)
-        assert all(span.length == first.length for span in others)
-        codes = k.local("codes", panels.memory.prim, depth // BYTES * columns)
-        segments = depth // first.length * columns
-        scales = k.local("scales", Prim.F32, segments)
-        offsets = k.local("offsets", Prim.F32, segments) if first.has_offset else None
-        strip = _Strip.of(k, panels.shape.rows, depth)
+    packed.each_block(item, panels, steps, unpack)
+    elements, strip = (
+        k.let("elements", steps[1] - steps[0]),
+        _Strip.of(k, item.all.down.size, depth),
+    )
 
-        def unpacked(block: E, count: E) -> Multiply:
-            self._unpack(codes, scales, offsets, block, count)
-            before = k.let("before", block * kind.elements)
-            elements = k.let("elements", count * kind.elements)
+    def read(down: Span) -> Add:
+        strip.copy(given, down, steps[0], elements)
 
-            def add(waiting: Buffer, row: E, at: E) -> None:
-                strip.copy(self.given, row, stop, before, elements)
-                tiles = _Tiles(panels, strip, codes, scales, offsets, waiting, first.length)
-                with k.loop("segment", elements / first.length) as segment:
-                    tiles.add(at, segment)
+        def add(_: E, waiting: Buffer, at: E) -> None:
+            tiles = _Tiles(packed, strip, codes, scales, offsets, waiting, span.length, columns)
+            with k.loop("segment", elements / span.length) as segment:
+                tiles.add(at, segment)
 
-            return add
+        return add
 
-        panels.multiply(out, start, stop, unpacked)
-
-    def _unpack(
-        self, codes: Buffer, scales: Buffer, offsets: Buffer | None, first: E, count: E
-    ) -> None:
-        """Unpack blocks to codes, scales and offsets, column by column."""
-        panels, k = self.panels, self.panels.k
-        shape, kind = panels.shape, panels.kind
-        with k.loop("number", count) as number:
-            for vector in range(panels.vectors):
-                base = panels.base(vector, first + number)
-                block = WordBlock(k, panels.memory, kind, base, shape.lanes, panels.book)
-                segments, looked_up = block.segments(), block.words()
-                per_run = kind.length // BYTES
-                with k.loop("w", per_run) as w:
-                    for run, found in enumerate(block.packed_codes(w, looked_up)):
-                        place = number * (kind.elements // BYTES) + (run * per_run + w)
-                        k.store(codes, place * shape.columns + vector * shape.lanes, found)
-                for at, segment in enumerate(segments):
-                    place = (number * len(segments) + at) * shape.columns + vector * shape.lanes
-                    k.store(scales, place, segment.scale)
-                    if offsets is not None and segment.offset is not None:
-                        k.store(offsets, place, segment.offset)
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +268,8 @@ class _Strip:
         units = k.local("strip_units", Prim.F32, rows * depth // ROUNDED)
         return cls(k, rows, depth, words, units, sums)
 
-    def copy(self, given: _Rows, row: E, stop: E, start: E, count: E) -> None:
-        """Copy `count` elements from one on; the last row replaces missing ones."""
+    def copy(self, given: _Rows, down: Span, start: E, count: E) -> None:
+        """Copy `count` elements from one on."""
         k = self.k
         parts = (
             (self.words, given.words, BYTES),
@@ -320,7 +277,7 @@ class _Strip:
             (self.sums, given.sums, SUMMED),
         )
         with k.loop("i", self.rows) as i:
-            source = k.let("source", minimum(row + i, stop - 1))
+            source = k.let("source", down.read(i))
             for to, reader, each in parts:
                 with k.loop("p", count / each, kind=LoopKind.SIMD) as p:
                     k.store(
@@ -345,22 +302,23 @@ class _Strip:
 class _Tiles:
     """What segments of unpacked codes add to a tile of results."""
 
-    panels: Panels
+    packed: PackedPanels
     strip: _Strip
     codes: Buffer
     scales: Buffer
     offsets: Buffer | None
     waiting: Buffer
     length: int
+    columns: int
 
     def add(self, at: E, segment: E) -> None:
         """Add the products with segment `segment` to the sums that wait at a place."""
-        k, shape, strip, length = self.panels.k, self.panels.shape, self.strip, self.length
-        lanes, columns, words = shape.lanes, shape.columns, length // BYTES
+        packed, strip, length = self.packed, self.strip, self.length
+        k, lanes, columns, words = packed.k, packed.lanes, self.columns, length // BYTES
         tile = RegisterTile.of(
-            k, "tile", shape.rows, columns, lanes, Prim.I32, add=lambda x, y, t: dot_bytes(y, x, t)
+            k, "tile", strip.rows, columns, lanes, Prim.I32, add=lambda x, y, t: dot_bytes(y, x, t)
         )
-        bias = bias_of(self.panels.kind, self.panels.memory)
+        bias = bias_of(packed.kind, packed.memory)
         if bias:
             tile.load(lambda i, _: (strip.sum(i, segment, length) * bias).splat(lanes))
         else:

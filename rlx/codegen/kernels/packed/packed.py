@@ -12,21 +12,24 @@ buffer that stays in the cache, against which tiles of rows run in registers.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.contraction.spans import Range
+from rlx.codegen.kernels.contraction.tiles import Item, Strips, Tiles
 from rlx.codegen.kernels.extents import matrix_groups, row_groups
 from rlx.codegen.kernels.packed.blocks import PackedBlock
-from rlx.codegen.kernels.packed.tiles import Multiply, Panels, panel_rows, store_row
-from rlx.codegen.kernels.parallel import is_large, weights_loop
-from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.packed.tiles import PackedPanels, memory_of, store_row
+from rlx.codegen.kernels.parallel import is_large, product_loop, weights_loop
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.expr import E, const, fma, index, minimum
+from rlx.codegen.loops.expr import E, const, fma, index
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.block_type import BlockType, block_type
-from rlx.ir.lowering import Streamed, Tile
-from rlx.ir.shape import product, upper
+from rlx.ir.lowering import Schedule
+from rlx.ir.shape import Extent, product, upper
 
 _UNROLLED = 32
 """Codes of a block up to which its loop is written out."""
@@ -36,9 +39,6 @@ _AHEAD = 8192
 
 _LINE = 64
 """Bytes of a line of memory."""
-
-_STRIP_PADDING = 16
-"""Elements between the rows of a copied strip, against cache conflicts."""
 
 
 @kernel("dequantize_blocks")
@@ -83,28 +83,33 @@ def dequant_matmul(
             right.write(row, item % columns, value=totals[0])
 
 
-@kernel("dequant_matmul", lowering=Streamed)
-def dequant_matmul_streamed(
+@kernel("dequant_matmul", lowering=Schedule)
+def dequant_matmul_by_schedule(
     scope: Scope,
     x: Reader,
     blocks: Reader,
     *rest: Reader | Writer,
-    lowering: Streamed,
+    lowering: Schedule,
     scheme: str,
     transposed: bool,
 ) -> None:
-    """All rows of `x`, few of them, are multiplied by the blocks of a panel as they are read."""
+    """Few rows of `x` are multiplied by each block as it is read, many by blocks decoded first."""
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     out, book = out_and_book(rest)
-    source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
-    left, right = source.at(index(0)), target.at(index(0))
-    columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
-    count = blocks_of_row(kind, x)
-    parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
-    with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
+    left = x.grouped(row_groups(x.shape)).at(index(0))
+    right = out.grouped(row_groups(out.shape)).at(index(0))
+    columns, count = upper(out.shape[-1]), blocks_of_row(kind, x)
+    work = product((*out.shape, x.shape[-1]))
+    if lowering.depth:
+        panels = PackedPanels(k, lanes, kind, memory_of(blocks), book, columns, count, kind.size)
+        decode_in_tiles(scope, panels, left, product(x.shape[:-1]), right, lowering).compute(
+            product_loop(work)
+        )
+        return
+    with k.loop("panel", -(-columns // lanes), kind=weights_loop(k, work)) as panel:
         first = k.let("first", panel * (count * kind.size * lanes))
-        rows = PanelRows(k, left, index(0), height, lanes, book)
+        rows = PanelRows(k, left, index(0), lowering.rows, lanes, book)
         totals = rows.totals(kind, memory_of(blocks), first, index(count))
         for row, total in enumerate(totals):
             store_row(k, right, index(row), panel * lanes, total, columns)
@@ -170,95 +175,34 @@ class PanelRows:
         return k.let("plain", total.fold(BinaryOp.ADD) if lanes > 1 else total)
 
 
-@kernel("dequant_matmul", lowering=Tile)
-def dequant_matmul_in_tiles(
+def decode_in_tiles(
     scope: Scope,
-    x: Reader,
-    blocks: Reader,
-    *rest: Reader | Writer,
-    lowering: Tile,
-    scheme: str,
-    transposed: bool,
-) -> None:
-    """Some blocks of a few panels are decoded, and multiply many rows of `x` in register tiles."""
-    del transposed
-    k, kind = scope.k, block_type(scheme)
-    out, book = out_and_book(rest)
-    source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
-    left, right = source.at(index(0)), target.at(index(0))
-    columns, count = upper(out.shape[-1]), blocks_of_row(kind, x)
-    multiplied = product((*out.shape, x.shape[-1]))
-    with panel_rows(k, lowering, right.extent(0), columns, multiplied) as (panel, start, stop):
-        panels = Panels(
-            k, lowering, kind, memory_of(blocks), book, columns, count, kind.size, panel
-        )
-        TiledProduct(left, panels).compute(right, start, stop)
+    packed: PackedPanels,
+    x: GroupedReader,
+    height: Extent,
+    out: GroupedWriter,
+    schedule: Schedule,
+) -> Tiles:
+    """Return the tiles of rows of `x` by panels that are decoded, some blocks at a time."""
+    k, width = scope.k, schedule.columns
 
+    def unpack(item: Item, panels: Range, steps: Range) -> Strips:
+        weights = k.local("weights", Prim.F32, schedule.depth * width)
 
-@dataclass(frozen=True, slots=True)
-class TiledProduct:
-    """Rows of `x` by the rows of weights in a few panels, which are decoded."""
+        def decode(number: E, column: int, base: E) -> None:
+            block = PackedBlock(k, packed.memory, packed.kind, base, packed.lanes, packed.book)
+            runs, words = block.runs(), block.words()
+            with k.loop("place", packed.kind.length) as place:
+                for at, value in block.weights(runs, place, words):
+                    row = number * packed.kind.elements + at
+                    k.store(weights, row * width + column, value)
 
-    x: GroupedReader
-    panels: Panels
+        packed.each_block(item, panels, steps, decode)
+        origin, outer = steps[0] * -width, (0,) * len(item.outer)
+        decoded = replace(item.all.panels, memory=weights, origin=origin, outer=outer)
+        return replace(item, all=replace(item.all, panels=decoded)).strips(steps)
 
-    def compute(self, out: GroupedWriter, start: E, stop: E) -> None:
-        k, shape = self.panels.k, self.panels.shape
-        weights = k.local("weights", Prim.F32, self._depth * shape.columns)
-        strip = k.local("strip", Prim.F32, shape.rows * self._stride)
-
-        def decoded(block: E, count: E) -> Multiply:
-            self._decode(weights, block, count)
-            elements = k.let("elements", count * self.panels.kind.elements)
-
-            def add(waiting: Buffer, row: E, at: E) -> None:
-                self._copy(strip, row, stop, block * self.panels.kind.elements, elements)
-                self._multiply(strip, weights, waiting, at, elements)
-
-            return add
-
-        self.panels.multiply(out, start, stop, decoded)
-
-    @property
-    def _depth(self) -> int:
-        return self.panels.at_once * self.panels.kind.elements
-
-    @property
-    def _stride(self) -> int:
-        return self._depth + _STRIP_PADDING
-
-    def _decode(self, weights: Buffer, block: E, count: E) -> None:
-        """Decode `count` blocks from `block` on, of every panel."""
-        panels, k = self.panels, self.panels.k
-        shape, kind = panels.shape, panels.kind
-        with k.loop("number", count) as number:
-            for vector in range(panels.vectors):
-                first = panels.base(vector, block + number)
-                packed = PackedBlock(k, panels.memory, kind, first, shape.lanes, panels.book)
-                runs, words = packed.runs(), packed.words()
-                with k.loop("place", kind.length) as place:
-                    for at, value in packed.weights(runs, place, words):
-                        row = number * kind.elements + at
-                        k.store(weights, row * shape.columns + vector * shape.lanes, value)
-
-    def _copy(self, strip: Buffer, row: E, stop: E, start: E, count: E) -> None:
-        """Copy the rows of a tile side by side; the last row replaces missing ones."""
-        k = self.panels.k
-        with k.loop("i", self.panels.shape.rows) as i:
-            source = k.let("source", minimum(row + i, stop - 1))
-            with k.loop("p", count, kind=LoopKind.SIMD) as p:
-                k.store(strip, i * self._stride + p, self.x.read_real(source, start + p))
-
-    def _multiply(self, strip: Buffer, weights: Buffer, waiting: Buffer, at: E, count: E) -> None:
-        k, shape = self.panels.k, self.panels.shape
-        tile = RegisterTile.of(k, "tile", shape.rows, shape.columns, shape.lanes, Prim.F32)
-        tile.load(lambda i, j: k.load(waiting, at + i * shape.columns + j, shape.lanes))
-        with k.loop("p", count) as p:
-            tile.accumulate(
-                lambda i: k.load(strip, i * self._stride + p),
-                lambda j: k.load(weights, p * shape.columns + j, shape.lanes),
-            )
-        tile.store(lambda i, j, sums: k.store(waiting, at + i * shape.columns + j, sums))
+    return packed.tiles(scope, x, height, out, schedule, unpack)
 
 
 def ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int) -> None:
@@ -285,9 +229,3 @@ def out_and_book(rest: tuple[Reader | Writer, ...]) -> tuple[Writer, Buffer | No
     *books, out = rest
     assert isinstance(out, Writer)
     return out, memory_of(books[0]) if books and isinstance(books[0], Reader) else None
-
-
-def memory_of(blocks: Reader) -> Buffer:
-    if blocks.memory is None:
-        raise InternalError("packed blocks must be in memory")
-    return blocks.memory

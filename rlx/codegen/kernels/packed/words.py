@@ -91,7 +91,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SegmentPlace:
     """Address of a segment, before its scale is computed."""
 
     first: int
@@ -230,10 +230,10 @@ def whole_words(block: WordBlock, word: E) -> list[Word]:
 
 
 @functools.cache
-def spans_of(kind: BlockType) -> tuple[Span, ...]:
+def spans_of(kind: BlockType) -> tuple[SegmentPlace, ...]:
     """Return the addresses of the segments of a block type, without code for their scales."""
     segments = _scratch_block(kind).segments()
-    return tuple(Span(s.first, s.length, s.offset is not None) for s in segments)
+    return tuple(SegmentPlace(s.first, s.length, s.offset is not None) for s in segments)
 
 
 def _scratch_block(kind: BlockType) -> WordBlock:
