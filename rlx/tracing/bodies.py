@@ -34,6 +34,7 @@ from rlx.tracing.traced_function import (
     specify,
     splice,
     trace,
+    trace_body,
     varying_outputs,
 )
 from rlx.tracing.tracer import Tracer
@@ -67,7 +68,7 @@ def trace_carried(
     """
     given = list(inputs)
     while True:
-        program = trace(function, name, given)
+        program = trace_body(function, name, given)
         varying = varying_outputs(program, given)
         carried = [
             replace(_promoted(before, output, weak), varying=before.varying | axes)

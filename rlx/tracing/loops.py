@@ -37,7 +37,7 @@ from rlx.tracing.traced_function import (
     Specification,
     TracedFunction,
     at_shape,
-    trace,
+    trace_body,
     unique_names,
 )
 from rlx.tracing.tracer import Tracer
@@ -112,7 +112,7 @@ def repeat_while(
     name = source_names(body_fun, "body")
     body, inputs = trace_carried(with_tree(body_fun), name, inputs, len(carries))
     require_carried("while_loop", body_fun, inputs, tree, body, body.tree)
-    condition = trace(with_tree(cond_fun), source_names(cond_fun, "condition"), inputs)
+    condition = trace_body(with_tree(cond_fun), source_names(cond_fun, "condition"), inputs)
     _require_condition(cond_fun, condition)
     captured = merged([body, condition])
     results = apply(

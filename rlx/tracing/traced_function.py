@@ -96,6 +96,14 @@ def trace(
     return TracedFunction(gathered.graph, values, tuple(opening.captured), tree, weak)
 
 
+def trace_body(
+    function: Callable[[list[Tracer]], Any], name: str, inputs: Sequence[Specification]
+) -> TracedFunction:
+    """Trace what becomes a part of the open trace, and is differentiated with that alone."""
+    outer = current_trace()
+    return trace(function, name, inputs, is_final=outer is not None and outer.is_final)
+
+
 def varying_outputs(program: TracedFunction, inputs: Sequence[Specification]) -> list[Axes]:
     """Return the axes of a mesh over which each output varies."""
     if not rank_axes():

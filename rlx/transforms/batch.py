@@ -19,14 +19,14 @@ from rlx.passes.vmap import vmap as batch
 from rlx.tracing.arguments import call_names, positions
 from rlx.tracing.axes import NamedAxis, bound_axis
 from rlx.tracing.pytree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
-from rlx.tracing.trace import current_trace, element_type, shape_of, source_names
+from rlx.tracing.trace import element_type, shape_of, source_names
 from rlx.tracing.traced_function import (
     Specification,
     TracedFunction,
     at_shape,
     specify,
     splice,
-    trace,
+    trace_body,
 )
 from rlx.transforms.differentiate import jvp, vjp
 
@@ -64,9 +64,7 @@ def vmap(
             with _naming(axis_name, size):
                 return fun(*positional, **named)
 
-        outer = current_trace()
-        is_final = outer is not None and outer.is_final  # all that is made of the trace goes there
-        program = trace(call, source_names(fun, "function"), inner, is_final=is_final)
+        program = trace_body(call, source_names(fun, "function"), inner)
         ends = broadcast_prefix(out_axes, program.tree, "out_axes")
         batched = _batched(program, fronts, ends, size, axis_name)
         results = splice(batched, [*leaves, *program.captured], program.weak)

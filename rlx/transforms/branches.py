@@ -28,7 +28,7 @@ from rlx.tracing.bodies import (
 from rlx.tracing.promotion import ElementType, promote_types
 from rlx.tracing.pytree import leaf_paths, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, element_type, source_names
-from rlx.tracing.traced_function import TracedFunction, trace
+from rlx.tracing.traced_function import TracedFunction, trace_body
 from rlx.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -90,7 +90,7 @@ def _switch(what: str, index: Any, branches: Sequence[Function], operands: Any) 
         def call(arrays: list[Tracer]) -> Any:
             return branch(*tree_unflatten(tree, arrays))
 
-        return trace(call, source_names(branch, "branch"), inputs)
+        return trace_body(call, source_names(branch, "branch"), inputs)
 
     programs = [traced(branch) for branch in branches]
     joined = _joined(what, branches, programs)

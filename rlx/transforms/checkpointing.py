@@ -21,7 +21,7 @@ from rlx.tracing.apply import emit, function
 from rlx.tracing.arguments import choose, positions
 from rlx.tracing.pytree import tree_map, tree_unflatten
 from rlx.tracing.trace import as_value, current_trace, source_names
-from rlx.tracing.traced_function import trace
+from rlx.tracing.traced_function import trace_body
 from rlx.tracing.tracer import Tracer
 
 Function: TypeAlias = Callable[..., Any]
@@ -66,7 +66,7 @@ def _recomputed(
     target = current_trace()
     assert target is not None
     chosen = choose(fun, args, kwargs, wanted)
-    program = trace(chosen.call, source_names(fun, "function"), chosen.inputs)
+    program = trace_body(chosen.call, source_names(fun, "function"), chosen.inputs)
     operands = [as_value(x) for x in (*chosen.leaves, *program.captured)]
     if not operands:
         return fun(*args, **kwargs)

@@ -45,6 +45,8 @@ _Call = tuple[tuple[TreeDef, ...], tuple[Specification, ...], TreeDef]
 class CustomVmap(CustomFunction):
     """A function that `vmap` batches by the rule of `def_vmap`; derivatives are its own."""
 
+    _states_derivative = False
+
     def __init__(self, fun: Function) -> None:
         super().__init__(fun, ())
         self._known: dict[_Call, str] = {}

@@ -280,6 +280,11 @@ def test_a_rule_is_traced_where_a_derivative_is_taken() -> None:
     close(compiled(X), np.sin(X).sum())
     rows = np.stack([X, 2 * X])
     close(rlx.jit(rlx.vmap(g))(rows), np.sin(rows).sum(1))
+    twice = rlx.jit(lambda x: rlx.lax.fori_loop(0, 2, lambda _, y: y + g(y), x))
+    once = X + np.sin(X).sum()
+    close(twice(X), once + np.sin(once).sum())
+    chosen = rlx.jit(lambda x: rlx.cond(x[0] > 9, g, lambda x: 2 * rlx.checkpoint(g)(x), x))
+    close(chosen(X), 2 * np.sin(X).sum())
     assert not traced
     close(rlx.jit(rlx.vmap(rlx.grad(g)))(rows), np.full((2, 3), 7, "float32"))
     close(rlx.jit(rlx.grad(lambda x: rlx.vmap(g)(x).sum()))(rows), np.full((2, 3), 7, "float32"))

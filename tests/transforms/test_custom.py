@@ -393,3 +393,30 @@ def test_a_call_that_runs_at_once_traces_no_rule() -> None:
     assert not traced
     assert rlx.grad(at_once)(np.float64(4)) == 3
     assert traced
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+def test_a_program_compiled_as_it_is_traces_no_rule(kind: str) -> None:
+    traced: list[str] = []
+
+    if kind == "jvp":
+        f: Any = rlx.custom_jvp(rnp.sin)
+
+        @f.defjvp  # type: ignore[untyped-decorator]  # any function
+        def pushed(primals: Any, tangents: Any) -> Any:
+            traced.append(kind)
+            return rnp.sin(primals[0]), 7 * tangents[0]
+    else:
+        f = rlx.custom_vjp(rnp.sin)
+
+        def backward(_: Any, ct: Any) -> Any:
+            traced.append(kind)
+            return (7 * ct,)
+
+        f.defvjp(lambda x: (rnp.sin(x), None), backward)
+    x = np.array([0.5, -1.0])
+    g = rlx.jit(lambda x: rlx.fori_loop(0, 2, lambda _, y: f(y), x))
+    np.testing.assert_allclose(g(x), np.sin(np.sin(x)))
+    assert not traced
+    np.testing.assert_allclose(rlx.grad(lambda x: rnp.sum(g(x)))(x), [49, 49])
+    assert traced
