@@ -54,7 +54,8 @@ for _primitive, _name in {**{name: name for name in _SAME}, **_RENAMED}.items():
 def digamma(_: JaxprEqn, x: Any) -> Any:
     """The slope of `lgamma`; of zeros NaN, where SciPy has infinities."""
     found = lax.digamma(x)
-    return lax.select(lax.eq(x, 0), lax.full_like(found, np.nan), found)
+    at_zero = lax.select(lax.eq(x, 0), lax.full_like(found, np.nan), lax.full_like(found, 0))
+    return lax.add(found, at_zero)
 
 
 @rule("select_n")

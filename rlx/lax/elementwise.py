@@ -168,7 +168,12 @@ def _extremum(of_reals: Any, precedes: Any, x: Any, y: Any) -> Array:
     by_real = precedes(elementwise.real(x), elementwise.real(y))
     by_imag = precedes(elementwise.imag(x), elementwise.imag(y))
     are_tied = elementwise.equal(elementwise.real(x), elementwise.real(y))
-    return elementwise.where(elementwise.where(are_tied, by_imag, by_real), x, y)
+    found = elementwise.where(elementwise.where(are_tied, by_imag, by_real), x, y)
+    either = complex(
+        of_reals(elementwise.real(x), elementwise.real(y)),
+        of_reals(elementwise.imag(x), elementwise.imag(y)),
+    )
+    return elementwise.where(elementwise.equal(x, y), either, found)  # whose slope both share
 
 
 @function

@@ -180,7 +180,7 @@ def _small_power(x: Any, exponent: int) -> Any:
     if x.value.dtype is DType.BOOL:
         x = convert(x, DType.I32)
     if exponent < 0:
-        return reciprocal(_small_power(x, -exponent))
+        return _small_power(reciprocal(x), -exponent)  # its derivative overflows where x^-n does
     if exponent == 0:
         return emit_as(element_type(x), ops.expand, 1, weak=x.weak, shape=x.shape)
     result = emit(ops.square, x, weak=x.weak) if exponent > 1 else x

@@ -142,6 +142,9 @@ def elementwise() -> Iterator[Use]:
     at = np.array([0.5, 0.5, 0.5, 0.5, 0.5, 0, 1], "f")
     yield Use("betainc-edges", lax.betainc, (*shapes, at), False)
     orders = np.array([1.025268, 3, 1e-3], "f"), np.array([2.5017664, 4.01, 1.01], "f")
+    yield Use("digamma-poles", lax.digamma, (np.array([-1, -2, -1.5], "f"),))
+    cube = lambda x: lax.integer_pow(x, -3)  # noqa: E731
+    yield Use("integer_pow-float16", cube, (np.array([0.1, -0.11, 0.15], "float16"),))
     yield Use("igammac-mixed", lax.igammac, orders, False, 3e-6)
     signed = np.array([5, -7, 9, -9, 8], "int32"), np.array([3, 2, -4, 3, -3], "int32")
     yield Use("div-int32", lax.div, signed, False)
@@ -345,6 +348,7 @@ def folds() -> Iterator[Use]:
     nan = np.array([3, np.nan, -np.inf, 1, np.inf, -0.0, 0.0], "float32")
     yield Use("sort-nan", lax.sort, (nan,), False)
     yield Use("top_k", lambda x: lax.top_k(x, 2), (x,), False)
+    yield Use("top_k-bool", lambda x: lax.top_k(x, 2), (x > 0,), False)
     yield Use("approx_max_k", lambda x: lax.approx_max_k(x, 2), (x,), False)
 
 
@@ -417,6 +421,7 @@ def linear_algebra() -> Iterator[Use]:
         ("det", jnp.linalg.det, (positive,), True),
         ("inv", jnp.linalg.inv, (positive,), True),
         ("qr", lambda a: jnp.abs(jnp.linalg.qr(a)[1]), (positive,), True),
+        ("qr-complete", lambda a: jnp.linalg.qr(a, mode="complete"), (b[:, :, :2],), True),
         ("qr-raw", lambda a: jnp.linalg.qr(a, mode="raw"), (positive,), False),
         ("eigh", lambda a: jnp.linalg.eigh(a)[0], (positive,), True),
         ("eigvals", lambda a: jnp.sort(jnp.linalg.eigvals(a).real), (positive,), False),

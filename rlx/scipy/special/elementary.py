@@ -356,7 +356,7 @@ def digamma(x: Any, /) -> Array:
     rest = elementwise.where(reflects, past_integer(x), 0.25)
     cotangent = elementwise.divide(math.pi, elementwise.tan(elementwise.multiply(math.pi, rest)))
     found = elementwise.where(reflects, elementwise.subtract(value, cotangent), value)
-    found = elementwise.where(_is_pole(x), np.nan, found)
+    found = elementwise.add(found, elementwise.where(_is_pole(x), np.nan, 0.0))
     return elementwise.where(elementwise.equal(x, 0), elementwise.divide(-1, x), found)
 
 

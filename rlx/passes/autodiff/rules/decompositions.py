@@ -26,12 +26,13 @@ def qr_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
     """q turns by the antisymmetric part of `q.H da r^-1`; r takes what is left.
 
     Of a matrix with more columns than rows, the first ones determine q. The diagonal of r stays
-    real.
+    real. Further columns of a full q are those of the product of reflections.
     """
-    q, r = at.results
+    whole, r = at.results
     rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
-    _require_reduced("qr", a, full=full)
     da, inner = at.tangent, min(rows, columns)
+    q = ops.narrow(whole, axis=-1, start=0, length=inner)
+    r = ops.narrow(r, axis=-2, start=0, length=inner)
     first = ops.narrow(da, axis=-1, start=0, length=inner)
     square = ops.narrow(r, axis=-1, start=0, length=inner)
     moved = ops.triangular_solve(square, first, lower=False, left=False, on_singular="nan")
@@ -42,7 +43,32 @@ def qr_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
         turn = turn + ops.where(diagonal_mask(at.graph, inner), _imaginary(ops.imag(inside)), 0.0)
     dq = ops.matmul(q, turn - inside) + moved
     dr = ops.matmul(adjoint(q), da) - ops.matmul(turn, r)
-    return dq, ops.where(_below(at.graph, inner, columns), 0.0, dr)
+    dr = ops.where(_below(at.graph, inner, columns), 0.0, dr)
+    if not full or rows <= columns:
+        return dq, dr
+    dq = ops.concat(dq, _further_columns(q, dq), axis=-1)
+    return dq, ops.pad(dr, low=(0,) * a.rank, high=(*(0,) * (a.rank - 2), rows - columns, 0))
+
+
+def _further_columns(q: Value, dq: Value) -> Value:
+    """Return how the last columns of a product of reflections move, from its first ones.
+
+    The product is I + w v.H, where v = [v1, v2] has as many columns as q. With e the first columns
+    of I, q - e = w v1.H, so the last columns are those of I, plus (q - e) z.H for z = v2 v1^-1,
+    which is also the quotient of the lower and upper rows of q - e.
+    """
+    rows, columns = q.type.with_shape(q.shape[-2:]).static_shape
+    row, column = _numbers(q.graph, rows, columns)
+    less = q - ops.cast(ops.eq(row, column), to=q.dtype)
+    over, under, dover, dunder = (
+        ops.narrow(x, axis=-2, start=start, length=length)
+        for x in (less, dq)
+        for start, length in ((0, columns), (columns, rows - columns))
+    )
+    z = adjoint(ops.solve(adjoint(over), adjoint(under), on_singular="nan"))
+    dz = ops.solve(adjoint(over), adjoint(dunder - ops.matmul(z, dover)), on_singular="nan")
+    moved: Value = ops.matmul(dq, adjoint(z)) + ops.matmul(less, dz)
+    return moved
 
 
 @jvp(ops.eigh)
@@ -95,9 +121,11 @@ def _spin(graph: Graph, v: Value, turned: Value) -> Value:
 def _is_positive_component(graph: Graph, v: Value) -> Value:
     """True for the component of each complex vector that is made positive."""
     squares = ops.complex_norm_sq(v)
+    n, _ = v.type.with_shape(v.shape[-2:]).static_shape
+    if not n:
+        return ops.eq(squares, squares)
     most = ops.reduce_max(squares, axes=(-2,), keepdims=True)
     is_large = ops.cast(ops.ge(squares, most * (1.0 - 2.0**-10)), to=DType.I32)
-    n, _ = v.type.with_shape(v.shape[-2:]).static_shape
     rows = graph.iota(type=TensorType(DType.I64, (n, 1)), axis=0)
     first = ops.cast(ops.argmax(is_large, axis=-2), to=DType.I64)
     return ops.eq(rows, row_of(first))
@@ -107,7 +135,7 @@ def _is_positive_component(graph: Graph, v: Value) -> Value:
 def svd_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
     """As for eigenvalues, of `a.H a` and `a a.H`; what u's columns do not span adds to it."""
     u, s, vt = at.results
-    _require_reduced("svd", a, full=full)
+    _require_reduced(a, full=full)
     rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
     v = adjoint(vt)
     across = ops.matmul(at.tangent, v)
@@ -138,11 +166,11 @@ def _imaginary(x: Value) -> Value:
     return found
 
 
-def _require_reduced(name: str, a: Value, *, full: bool) -> None:
+def _require_reduced(a: Value, *, full: bool) -> None:
     rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
     if full and rows > columns:
         raise NonDifferentiableError(
-            f"{name} of {a.type} with all columns has no derivative: those that the matrix does "
+            f"svd of {a.type} with all columns has no derivative: those that the matrix does "
             "not determine are arbitrary",
             source=a.node.source,
             remedy="use the reduced form",
