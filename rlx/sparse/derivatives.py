@@ -20,6 +20,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir.graph import calling_source
+from rlx.passes.autodiff.directions import in_many_directions
 from rlx.sparse.coloring import color_hessian, color_jacobian, readable
 from rlx.sparse.matrix import SparseMatrix, taken
 from rlx.sparse.pattern import Integers, Pattern
@@ -121,7 +122,8 @@ def _second(chosen: Chosen, pattern: Pattern) -> Any:
     gradient = grad(chosen.call)
 
     def push(tangents: list[Any]) -> Any:
-        return _vector(jvp(gradient, (chosen.leaves,), (tangents,))[1])
+        with in_many_directions():
+            return _vector(jvp(gradient, (chosen.leaves,), (tangents,))[1])
 
     passes = vmap(push)(_seeds(colors, chosen.leaves))
     return taken(rnp.ravel(passes), colors[seed] * pattern.shape[1] + place)
@@ -140,11 +142,13 @@ def _first(chosen: Chosen, pattern: Pattern) -> tuple[Any, Any]:
     passes: list[Any] = []
 
     def push(tangents: list[Any]) -> Any:
-        moved, slope = jvp(chosen.call, (chosen.leaves,), (tangents,))
+        with in_many_directions():
+            moved, slope = jvp(chosen.call, (chosen.leaves,), (tangents,))
         return moved, _vector(slope)
 
     def pull(cotangents: Any) -> Any:
-        return _vector(pullback(cotangents)[0])
+        with in_many_directions():
+            return _vector(pullback(cotangents)[0])
 
     if coloring.forward:
         value, pushed = vmap(push, out_axes=(None, 0))(_seeds(coloring.columns, chosen.leaves))

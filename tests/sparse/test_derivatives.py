@@ -13,6 +13,7 @@ import pytest
 import rlx
 import rlx.numpy as jnp
 from rlx.errors import ShapeError
+from rlx.ir import ops
 from rlx.ir.op import Trait
 from rlx.sparse import SparseMatrix
 from rlx.sparse.pattern import from_entries
@@ -67,6 +68,17 @@ def test_passes_are_as_many_as_colours(name: str) -> None:
     rows = np.size(function(X))
     passes = gathers[-1].operands[0].shape[0] if forward or reverse else 0
     assert passes == forward * rows + reverse * N
+
+
+def test_all_passes_share_the_reciprocal_of_a_divisor() -> None:
+    def function(x: Array) -> Array:
+        return jnp.sin(x) / (1 + x * x)
+
+    graph = rlx.make_graph(rlx.sparse_jacobian(lambda x: function(x) + function(x[::-1])))(X)
+    divided = [node.operands[0].shape for node in graph.nodes if node.op is ops.div]
+    assert set(divided) == {(), (N,)}  # none is of passes x elements
+    one = rlx.make_graph(lambda x: rlx.jvp(function, (x,), (x,))[1])(X)
+    assert [node.operands[0].shape for node in one.nodes if node.op is ops.div] == [(N,)] * 3
 
 
 HESSIANS: dict[str, Callable[[Array], Array]] = {

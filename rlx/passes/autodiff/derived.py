@@ -18,6 +18,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, OpDef
 from rlx.ir.types import TensorType
+from rlx.passes.autodiff.directions import are_many
 from rlx.passes.rewrite import ancestors
 
 Mask: TypeAlias = tuple[bool, ...]
@@ -47,12 +48,14 @@ class Request:
     """The operands that need a cotangent (reverse) or have a tangent (forward)."""
     flowing: Mask
     """The results that have a cotangent (reverse) or may have a tangent (forward)."""
+    many: bool
+    """Whether it is taken in many directions (`directions`)."""
 
     @classmethod
     def of(cls, node: Node, active: Mask, flowing: Mask) -> Request:
         operands = tuple(operand.type for operand in node.operands)
         results = tuple(result.type for result in node.results)
-        return cls(node.op, node.attrs, operands, results, active, flowing)
+        return cls(node.op, node.attrs, operands, results, active, flowing, are_many())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, under_mask, zeros
+from rlx.passes.autodiff.directions import are_many
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,
@@ -143,10 +144,18 @@ def _mod_divisor(v: Value, y: Value, a: Value, b: Value) -> Value:
     return v * ops.where(ops.eq(y, b), 1.0, -ops.round((a - y) / b))
 
 
+def _over_divisor(v: Value, y: Value, a: Value, b: Value) -> Value:
+    return v * (1.0 / b) if are_many() else v / b
+
+
+def _by_divisor(v: Value, y: Value, a: Value, b: Value) -> Value:
+    return v * -(y / b) if are_many() else -(v / b) * y
+
+
 differential(ops.add, lambda v, y, a, b: v, lambda v, y, a, b: v)
 differential(ops.sub, lambda v, y, a, b: v, lambda v, y, a, b: -v)
 PRODUCT = derivative(ops.mul, lambda y, a, b: b, lambda y, a, b: a)
-differential(ops.div, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v / b) * y)
+differential(ops.div, _over_divisor, _by_divisor)
 differential(ops.divide_or_zero, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v / b) * y)
 differential(
     ops.hypot,
