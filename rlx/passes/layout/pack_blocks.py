@@ -102,8 +102,8 @@ def _decoded(rows: Extent, columns: Extent, inner: Extent, scheme: str, target: 
         lanes,
         order=(ROWS, PANELS),
         blocks=max(1, -(-height // most)),
-        groups=-(-upper(columns) // tile.columns),
-        depth=min(upper(inner), max(1, _DEPTH // each) * each),
+        groups=max(1, -(-upper(columns) // tile.columns)),
+        depth=max(1, min(upper(inner), _DEPTH) // each) * each,
         left="copied",
     )
 

@@ -92,6 +92,19 @@ def test_many_rows_meet_decoded_weights_in_tiles(scheme: str) -> None:
         check(compiled, packed, scheme, count)
 
 
+@pytest.mark.parametrize("op", ["dequant_matmul", "int8_dequant_matmul"])
+@pytest.mark.parametrize("extents", [(0, 32, 2), (30, 0, 2), (30, 32, 0), (2, 32, 0)])
+def test_empty_matrices_give_zeros(op: str, extents: tuple[int, int, int]) -> None:
+    rows, columns, blocks = extents
+    g = Graph("empty")
+    x, w = g.input("x", (rows, 32 * blocks)), g.param("w", (columns, 18 * blocks), "u8")
+    g.set_outputs([getattr(g, op)(x, w, scheme="q4_0")])
+    packed = np.full((columns, 18 * blocks), 7, np.uint8)
+    compiled = runtime.compile(g, backend="llvm", params={"w": packed}, threads=1)
+    (y,) = compiled.run({"x": np.zeros((rows, 32 * blocks), np.float32)})
+    np.testing.assert_array_equal(y, np.zeros((rows, columns), np.float32))
+
+
 @pytest.mark.parametrize(
     ("scheme", "rows"),
     [

@@ -94,10 +94,11 @@ def grouped_dequant_matmul(
     chosen, height = experts.grouped(((0,),)), target.extent(0)
     assert isinstance(blocks.shape[-1], int)
     columns, length, memory = blocks.shape[-1] // count, blocks_of_row(kind, x), memory_of(blocks)
+    packed = PackedPanels(
+        k, lanes, kind, memory, book, columns, length, kind.size, columns * length * kind.size
+    )
     parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
     if lowering.depth:
-        matrix = columns * length * kind.size
-        packed = PackedPanels(k, lanes, kind, memory, book, columns, length, kind.size, matrix)
         tiles = decode_in_tiles(scope, packed, source, x.shape[0], target, lowering)
         with (
             k.loop("panel", lowering.groups, kind=parallel) as panel,
@@ -110,9 +111,7 @@ def grouped_dequant_matmul(
             row, panel = k.let("row", item / panels), k.let("panel", item % panels)
             expert = k.let("expert", clamped_index(scope, chosen, row, index(count)))
             first = k.let("first", (expert * panels + panel) * (length * kind.size * lanes))
-            (total,) = PanelRows(k, source, row, 1, lanes, book).totals(
-                kind, memory, first, index(length)
-            )
+            (total,) = PanelRows(packed, source, row, 1).totals(first)
             store_row(k, target, row, panel * lanes, total, columns)
     _check(scope, chosen, height, index(count))
 

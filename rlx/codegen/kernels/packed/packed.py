@@ -72,15 +72,15 @@ def dequant_matmul(
     groups = matrix_groups if batched else row_groups
     source, target = x.grouped(groups(x.shape)), out.grouped(groups(out.shape))
     columns, count = target.extent(2), blocks_of_row(kind, blocks)
+    packed = PackedPanels(k, 1, kind, memory_of(blocks), book, 1, count, kind.size)
     parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
     with k.loop("item", target.extent(0) * columns, kind=parallel) as item:
         matrix = item / columns if batched else index(0)
         left, right = source.at(matrix), target.at(matrix)
         first = item * (count * kind.size)
         with k.loop("row", right.extent(0)) as row:
-            rows = PanelRows(k, left, row, 1, 1, book)
-            totals = rows.totals(kind, memory_of(blocks), first, index(count))
-            right.write(row, item % columns, value=totals[0])
+            (total,) = PanelRows(packed, left, row, 1).totals(first)
+            right.write(row, item % columns, value=total)
 
 
 @kernel("dequant_matmul", lowering=Schedule)
@@ -101,16 +101,14 @@ def dequant_matmul_by_schedule(
     right = out.grouped(row_groups(out.shape)).at(index(0))
     columns, count = upper(out.shape[-1]), blocks_of_row(kind, x)
     work = product((*out.shape, x.shape[-1]))
+    packed = PackedPanels(k, lanes, kind, memory_of(blocks), book, columns, count, kind.size)
     if lowering.depth:
-        panels = PackedPanels(k, lanes, kind, memory_of(blocks), book, columns, count, kind.size)
-        decode_in_tiles(scope, panels, left, product(x.shape[:-1]), right, lowering).compute(
-            product_loop(work)
-        )
+        tiles = decode_in_tiles(scope, packed, left, product(x.shape[:-1]), right, lowering)
+        tiles.compute(product_loop(work))
         return
     with k.loop("panel", -(-columns // lanes), kind=weights_loop(k, work)) as panel:
         first = k.let("first", panel * (count * kind.size * lanes))
-        rows = PanelRows(k, left, index(0), lowering.rows, lanes, book)
-        totals = rows.totals(kind, memory_of(blocks), first, index(count))
+        totals = PanelRows(packed, left, index(0), lowering.rows).totals(first)
         for row, total in enumerate(totals):
             store_row(k, right, index(row), panel * lanes, total, columns)
 
@@ -119,31 +117,28 @@ def dequant_matmul_by_schedule(
 class PanelRows:
     """Rows of `x` by the blocks of as many weight rows as there are lanes."""
 
-    k: KernelBuilder
+    packed: PackedPanels
     x: GroupedReader
     first: E
     count: int
-    lanes: int
-    book: Buffer | None
 
-    def totals(self, kind: BlockType, memory: Buffer, first: E, blocks: E) -> list[Mutable]:
+    def totals(self, first: E) -> list[Mutable]:
         """Sum the products with all blocks of a panel; return one total per row."""
-        k = self.k
-        zero = const(0.0, Prim.F32, self.lanes)
-        totals = [k.mutable("total", zero) for _ in range(self.count)]
-        with k.loop("block", blocks) as number:
-            base = k.let("base", first + number * (kind.size * self.lanes))
-            if self.lanes > 1:
-                ask_ahead(k, memory, base, kind.size * self.lanes)
-            block = PackedBlock(k, memory, kind, base, self.lanes, self.book)
+        packed, k, lanes = self.packed, self.packed.k, self.packed.lanes
+        totals = [k.mutable("total", const(0.0, Prim.F32, lanes)) for _ in range(self.count)]
+        with k.loop("block", index(packed.blocks)) as number:
+            base = k.let("base", first + number * (packed.size * lanes))
+            if lanes > 1:
+                ask_ahead(k, packed.memory, base, packed.size * lanes)
+            block = PackedBlock(k, packed.memory, packed.kind, base, lanes, packed.book)
             self._add(block, number, totals)
         return totals
 
     def _add(self, block: PackedBlock, number: E, totals: list[Mutable]) -> None:
-        k, kind = self.k, block.kind
+        k, kind = block.k, block.kind
         start = k.let("start", number * kind.elements)
         runs, words = block.runs(), block.words()
-        zero = const(0.0, Prim.F32, self.lanes)
+        zero = const(0.0, Prim.F32, block.lanes)
         sums = [[k.mutable("sum", zero) for _ in runs] for _ in totals]
         unrolled = kind.length * kind.runs <= _UNROLLED
         loop = LoopKind.UNROLL if unrolled else LoopKind.SERIAL
@@ -162,7 +157,7 @@ class PanelRows:
 
     def _sum(self, row: E, start: E, length: int) -> E:
         """Sum a run of a row of `x`."""
-        k, lanes = self.k, min(self.lanes, length)
+        k, lanes = self.packed.k, min(self.packed.lanes, length)
         parts = [
             self.x.read_vector(row, start + at, lanes=lanes)
             if lanes > 1
