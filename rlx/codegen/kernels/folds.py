@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from rlx.codegen.kernels.values import (
     Complex,
@@ -31,7 +30,7 @@ Element = TypeVar("Element", bound=Scalar | tuple[Scalar, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class FoldOf(ABC, Generic[Element]):
+class FoldOf(Generic[Element]):
     """What a reduction does with each element, for one dtype.
 
     `take` adds an element to the accumulators and `join` merges two sets of them. `free_order`
@@ -44,48 +43,31 @@ class FoldOf(ABC, Generic[Element]):
     join: Callable[[State, State], State]
     finish: Callable[[State, E], Element]
     free_order: tuple[BinaryOp, ...] | None
+    parts: tuple[FoldOf[Any], ...] = ()
+    """Of several operands over one pass: the fold of each. Empty for one operand."""
 
     @property
-    @abstractmethod
     def is_rounded_sum(self) -> bool:
         """True if the error grows with the number of elements, so that long ones are chunked."""
+        if self.parts:
+            return any(fold.is_rounded_sum for fold in self.parts)
+        is_sum = self.free_order is not None and self.free_order[0] is BinaryOp.ADD
+        return is_sum and self.start[0].type.prim.is_float
 
-    @abstractmethod
-    def settle(self, k: KernelBuilder, element: Element) -> Element:
+    def settle(self, k: KernelBuilder, element: Any) -> Any:
         """Name an element that `take` uses more than once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fold(FoldOf[Scalar]):
-    """A fold of one operand."""
-
-    @property
-    def is_rounded_sum(self) -> bool:
-        return self.free_order is not None and (
-            self.free_order[0] is BinaryOp.ADD and self.start[0].type.prim.is_float
-        )
-
-    def settle(self, k: KernelBuilder, element: Scalar) -> Scalar:
+        if self.parts:
+            pairs = zip(self.parts, element, strict=True)
+            return tuple(fold.settle(k, each) for fold, each in pairs)
         used_once = len(self.names) == 1 and self.free_order is not None
         return element if used_once else named(k, "value", element)
 
 
-@dataclass(frozen=True, slots=True)
-class JointFold(FoldOf[tuple[Scalar, ...]]):
-    """Several folds over one pass: an element of each operand is taken by its own fold."""
-
-    folds: tuple[Fold, ...]
-
-    @property
-    def is_rounded_sum(self) -> bool:
-        return any(fold.is_rounded_sum for fold in self.folds)
-
-    def settle(self, k: KernelBuilder, element: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-        pairs = zip(self.folds, element, strict=True)
-        return tuple(fold.settle(k, each) for fold, each in pairs)
+Fold: TypeAlias = FoldOf[Scalar]
+"""A fold of one operand."""
 
 
-def joined(folds: Sequence[Fold]) -> JointFold:
+def joined(folds: Sequence[Fold]) -> FoldOf[tuple[Scalar, ...]]:
     """Return the fold of several operands at once, its accumulators one after the other."""
 
     def parts(state: State) -> list[State]:
@@ -106,14 +88,14 @@ def joined(folds: Sequence[Fold]) -> JointFold:
 
     orders = [fold.free_order for fold in folds]
     free = [operator for order in orders if order is not None for operator in order]
-    return JointFold(
+    return FoldOf(
         names=tuple(name for fold in folds for name in fold.names),
         start=tuple(x for fold in folds for x in fold.start),
         take=take,
         join=join,
         finish=finish,
         free_order=None if None in orders else tuple(free),
-        folds=tuple(folds),
+        parts=tuple(folds),
     )
 
 

@@ -15,7 +15,7 @@ from rlx.ir.types import TensorType
 _WORD = 8
 
 
-@kernel("ffi_call")
+@kernel("ffi_call", "effect_call")
 def ffi_call(
     scope: Scope,
     *arguments: Reader | Writer,
@@ -24,47 +24,28 @@ def ffi_call(
     attributes: tuple[int, ...],
     **_: str | None,
 ) -> None:
-    _call(scope, arguments, target, result_types, bytes(attributes))
+    """Call the target; leave the kernel with the code that it returns, unless that is 0.
 
-
-@kernel("effect_call")
-def effect_call(
-    scope: Scope,
-    *arguments: Reader | Writer,
-    target: str,
-    result_types: tuple[TensorType, ...],
-    attributes: tuple[int, ...],
-    **_: str | None,
-) -> None:
-    token = scope.body.outputs[len(result_types)][1]
-    scope.k.store(token, 0, 0)
-    _call(scope, arguments, target, result_types, bytes(attributes))
-
-
-def _call(
-    scope: Scope,
-    arguments: Sequence[Reader | Writer],
-    name: str,
-    results: tuple[TensorType, ...],
-    attributes: bytes,
-) -> None:
-    """Call the target; leave the kernel with the code that it returns, unless that is 0."""
-    k, target = scope.k, find_target(name)
+    The result that an `effect_call` has besides is its token.
+    """
+    k, callee, text = scope.k, find_target(target), bytes(attributes)
+    for _value, token in scope.body.outputs[len(result_types) :]:
+        k.store(token, 0, 0)
     operands = [a.value for a in arguments if isinstance(a, Reader)]
     scope.body.stored.update(range(len(scope.body.outputs)))
-    made = [buffer for _, buffer in scope.body.outputs[: len(results)]]
-    untyped = Prim.U8 if target.function is not None else None
+    made = [buffer for _, buffer in scope.body.outputs[: len(result_types)]]
+    untyped = Prim.U8 if callee.function is not None else None
     places = [k.address(scope.body.inputs[value], prim=untyped) for value in operands]
     places += [k.address(buffer, prim=untyped, writable=True) for buffer in made]
     types = [value.type for value in operands]
-    words = [len(operands), len(made), *shape_words([*types, *results])]
+    words = [len(operands), len(made), *shape_words([*types, *result_types])]
     given: list[E | Address] = [
         *places,
         _table(scope, "shapes", words),
-        _bytes(scope, attributes),
-        index(len(attributes)),
+        _bytes(scope, text),
+        index(len(text)),
     ]
-    symbol = target.symbol(len(operands), len(made))
+    symbol = callee.symbol(len(operands), len(made))
     error = k.external(symbol, given, ValueType(Prim.I32), name="error")
     assert error is not None  # it has a result
     with k.if_(error.ne(0)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.along import Row
 from rlx.codegen.kernels.indexing import checked_index
 from rlx.codegen.kernels.parallel import rows
@@ -10,9 +10,16 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import slices
 from rlx.codegen.kernels.softmax import exponential, peak
 from rlx.codegen.kernels.weights import exp_weight
-from rlx.codegen.loops.expr import const, select
+from rlx.codegen.loops.expr import E, const, select
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.codegen.loops.scalar import scalar_function
+
+
+def _folded(scope: Scope, logits: Reader, row: GroupedReader, at: E) -> tuple[E, E]:
+    """Return the maximum of a row, and the sum of its exponentials relative to that."""
+    line = Row(scope, logits, row)
+    largest = peak(line, logits)
+    return largest(at), line.sum(exponential(largest))(at)
 
 
 @kernel("softmax_cross_entropy_with_logits")
@@ -25,10 +32,7 @@ def softmax_cross_entropy(scope: Scope, logits: Reader, labels: Reader, y: Write
     with rows(k, "row", source.extent(0), logits.type.elements) as row:
         logits_row = source.at(row)
         label = checked_index(scope, chosen, row, logits_row.extent(0), "label")
-        line = Row(scope, logits, logits_row)
-        peak_of_row = peak(line, logits)
-        largest = peak_of_row(row)
-        total = line.sum(exponential(peak_of_row))(row)
+        largest, total = _folded(scope, logits, logits_row, row)
         log_sum = scalar_function("log")(total)
         target.write(row, value=largest + log_sum - logits_row.read_real(label))
 
@@ -45,10 +49,7 @@ def softmax_cross_entropy_backward(
     with rows(k, "row", source.extent(0), logits.type.elements) as row:
         logits_row, y_row = source.at(row), target.at(row)
         label = checked_index(scope, chosen, row, logits_row.extent(0), "label")
-        line = Row(scope, logits, logits_row)
-        peak_of_row = peak(line, logits)
-        largest = peak_of_row(row)
-        total = line.sum(exponential(peak_of_row))(row)
+        largest, total = _folded(scope, logits, logits_row, row)
         scale = k.let("scale", 1.0 / total)
         gradient = k.let("gradient", upstream.read_real(row))
         zero, one = const(0.0, logits.prim), const(1.0, logits.prim)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.accumulators import accumulators, assign, loaded, local_state, stored
 from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.contraction.borders import taps_inside
@@ -29,6 +29,7 @@ from rlx.codegen.kernels.parallel import LOOP_NAMES, rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.transposes import every_second
+from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
@@ -128,7 +129,6 @@ def pool(scope: Scope, x: Reader, y: Writer, **geometry: Any) -> None:
     assert anchor is not None  # this builder runs for an anchor
     fold = across_columns(POOLS[anchor.op.name](x.dtype))
     windows = windows_of(x.shape, **geometry)
-    fold_block = _fold_long if windows.last.dilated_size > LOCAL_ELEMENTS else _fold_rows
     groups = windows.groups if windows.inner else windows.groups[:-1]  # rows in vectors
     source, target = x.grouped(groups), y.grouped(groups)
     lines = (windows.leading, *(axis.count for axis in windows.outer))
@@ -136,141 +136,129 @@ def pool(scope: Scope, x: Reader, y: Writer, **geometry: Any) -> None:
         leading, *place = coordinates(scope, row, lines)
         image, line = source.at(leading), target.at(leading, *place)
         with blocks(scope, windows) as block:
-
-            def write(at: E, column: E, state: State) -> None:
-                value, place = fold.finish(state, at), block.first + at
-                if isinstance(value, E) and value.type.lanes > 1:
-                    line.write_vector(place, value=value)
-                else:
-                    line.write(*windows.at(place, block.column + column), value=value)
-
-            fold_block(scope, windows, image, place, block, fold, write)
+            _Line(scope, windows, image, place, block, fold, line).compute()
 
 
-def _fold_rows(
-    scope: Scope,
-    windows: Windows,
-    image: GroupedReader,
-    place: Sequence[E],
-    block: Block,
-    fold: Fold,
-    write: Callable[[E, E, State], None],
-) -> None:
-    """Fold rows into a local one, then windows of it."""
-    k, last = scope.k, windows.last
-    span = k.let("span", (block.width - 1) * last.stride + last.dilated_size)
-    state = local_state(
-        k, fold, ((windows.width - 1) * last.stride + last.dilated_size) * windows.columns
-    )
-    base = k.let("base", block.first * last.stride - last.low)
-    with lanes(scope, windows, block, scope.extents(0), span) as (i, c):
-        stored(k, fold, state, i * windows.columns + c, fold.start)
-    start, stop = _inside(scope, last, base, span)
-    done = _fold_in_registers(scope, windows, image, place, base, (start, stop), fold, state)
-    with outer_taps(scope, windows, place) as (positions, _):
-        line = image.at(*positions)
-        with lanes(scope, windows, block, done, stop) as (i, c):
-            at = k.let("at", i * windows.columns + c)
-            value = line.read(*windows.at(base + i, block.column + c))
-            stored(k, fold, state, at, fold.take(loaded(k, state, at), value))
-    paired = _fold_pairs(scope, windows, block, fold, state, write)
-    with lanes(scope, windows, block, paired, block.width) as (i, c):
-        write(i, c, _fold_taps(scope, windows, fold, state, i * last.stride, c))
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A block of windows along the last spatial axis, and how they are folded."""
 
+    scope: Scope
+    windows: Windows
+    image: GroupedReader
+    place: Sequence[E]
+    """Which windows along the outer axes."""
+    block: Block
+    fold: Fold
+    target: GroupedWriter
 
-def _fold_in_registers(
-    scope: Scope,
-    windows: Windows,
-    image: GroupedReader,
-    place: Sequence[E],
-    base: E,
-    span: tuple[E, E],
-    fold: Fold,
-    state: Sequence[Buffer],
-) -> E:
-    """Fold vectors of the rows while they are in registers; return where the whole ones end."""
-    k, (start, stop), count = scope.k, span, scope.lanes(state[0].prim)
-    wide = upper(windows.last.extent) >= count >= _FEWEST_LANES
-    if windows.columns > 1 or len(state) > 1 or windows.inner or not wide:
-        return start
-    whole = k.let("whole", start + maximum(stop - start, 0) / count * count)
-    with k.loop("i", whole, start=start, step=count) as i:
-        running = accumulators(k, fold, count)
-        with outer_taps(scope, windows, place) as (positions, _):
-            value = k.let("value", image.at(*positions).read_vector(base + i, lanes=count))
-            assign(k, fold, running, fold.take(tuple(running), value))
-        k.store(state[0], i, running[0])
-    return whole
+    @property
+    def k(self) -> KernelBuilder:
+        return self.scope.k
 
+    def compute(self) -> None:
+        if self.windows.last.dilated_size > LOCAL_ELEMENTS:
+            self._fold_long()
+        else:
+            self._fold_rows()
 
-def _fold_pairs(
-    scope: Scope,
-    windows: Windows,
-    block: Block,
-    fold: Fold,
-    state: Sequence[Buffer],
-    write: Callable[[E, E, State], None],
-) -> E:
-    """Fold windows that are two elements apart, a vector of them at a time; return how many.
+    def _write(self, at: E, column: E, state: State) -> None:
+        value, place = self.fold.finish(state, at), self.block.first + at
+        if isinstance(value, E) and value.type.lanes > 1:
+            self.target.write_vector(place, value=value)
+        else:
+            self.target.write(*self.windows.at(place, self.block.column + column), value=value)
 
-    Every second element of two vectors is one shuffle: no compiler finds it in loads two apart.
-    """
-    k, last, (line, *rest) = scope.k, windows.last, state
-    count = scope.lanes(line.prim)
-    few = last.size > WRITTEN_OUT or upper(last.count) < count or count < _FEWEST_LANES
-    if few or rest or windows.columns > 1 or last.stride != _APART:
-        return scope.extents(0)
-    whole = k.let("whole", block.width / count * count)
-    with k.loop("i", whole, step=count) as i:
-        total: State = ()
-        for tap in range(last.size):
-            at = i * _APART + tap * last.dilation
-            low, high = k.load(line, at, count), k.load(line, at + (count - 1), count)
-            found = (k.let("elements", every_second(low, high)),)
-            total = fold.join(total, found) if total else found
-            total = (k.let(fold.names[0], total[0]),)
-        write(i, scope.extents(0), total)
-    return whole
+    def _fold_rows(self) -> None:
+        """Fold rows into a local one, then windows of it."""
+        k, scope, windows, block, fold = self.k, self.scope, self.windows, self.block, self.fold
+        last = windows.last
+        span = k.let("span", (block.width - 1) * last.stride + last.dilated_size)
+        state = local_state(
+            k, fold, ((windows.width - 1) * last.stride + last.dilated_size) * windows.columns
+        )
+        base = k.let("base", block.first * last.stride - last.low)
+        with lanes(scope, windows, block, scope.extents(0), span) as (i, c):
+            stored(k, fold, state, i * windows.columns + c, fold.start)
+        start, stop = _inside(scope, last, base, span)
+        done = self._fold_in_registers(base, (start, stop), state)
+        with outer_taps(scope, windows, self.place) as (positions, _):
+            line = self.image.at(*positions)
+            with lanes(scope, windows, block, done, stop) as (i, c):
+                at = k.let("at", i * windows.columns + c)
+                value = line.read(*windows.at(base + i, block.column + c))
+                stored(k, fold, state, at, fold.take(loaded(k, state, at), value))
+        paired = self._fold_pairs(state)
+        with lanes(scope, windows, block, paired, block.width) as (i, c):
+            self._write(i, c, self._fold_taps(state, i * last.stride, c))
 
-
-def _fold_taps(
-    scope: Scope, windows: Windows, fold: Fold, state: Sequence[Buffer], first: E, column: E
-) -> State:
-    """Fold the taps of one window of the local row."""
-    k, last, columns = scope.k, windows.last, windows.columns
-    if last.size <= WRITTEN_OUT:
-        total = loaded(k, state, first * columns + column)
-        for number in range(1, last.size):
-            at = (first + number * last.dilation) * columns + column
-            total = tuple(k.let(name, part) for name, part in zip(fold.names, total, strict=True))
-            total = fold.join(total, loaded(k, state, at))
-        return total
-    running = accumulators(k, fold)
-    with k.loop("tap", last.size) as tap:
-        at = (first + tap * last.dilation) * columns + column
-        assign(k, fold, running, fold.join(tuple(running), loaded(k, state, at)))
-    return tuple(running)
-
-
-def _fold_long(
-    scope: Scope,
-    windows: Windows,
-    image: GroupedReader,
-    place: Sequence[E],
-    block: Block,
-    fold: Fold,
-    write: Callable[[E, E, State], None],
-) -> None:
-    """Fold windows too long for a local row, each by itself."""
-    k, last = scope.k, windows.last
-    with k.loop("i", block.width) as i, k.loop("c", block.columns) as c:
-        running = accumulators(k, fold)
-        with outer_taps(scope, windows, place) as (positions, _):
-            line = image.at(*positions)
-            with tap_loop(scope, "tap", last, block.first + i) as (position, _):
-                value = line.read(*windows.at(position, block.column + c))
+    def _fold_in_registers(self, base: E, span: tuple[E, E], state: Sequence[Buffer]) -> E:
+        """Fold vectors of the rows while they are in registers; return where the whole ones end."""
+        k, windows, fold, (start, stop) = self.k, self.windows, self.fold, span
+        count = self.scope.lanes(state[0].prim)
+        wide = upper(windows.last.extent) >= count >= _FEWEST_LANES
+        if windows.columns > 1 or len(state) > 1 or windows.inner or not wide:
+            return start
+        whole = k.let("whole", start + maximum(stop - start, 0) / count * count)
+        with k.loop("i", whole, start=start, step=count) as i:
+            running = accumulators(k, fold, count)
+            with outer_taps(self.scope, windows, self.place) as (positions, _):
+                read = self.image.at(*positions).read_vector(base + i, lanes=count)
+                value = k.let("value", read)
                 assign(k, fold, running, fold.take(tuple(running), value))
-        write(i, c, tuple(running))
+            k.store(state[0], i, running[0])
+        return whole
+
+    def _fold_pairs(self, state: Sequence[Buffer]) -> E:
+        """Fold windows that are two elements apart, a vector of them at a time; return how many.
+
+        Every second element of two vectors is one shuffle: no compiler finds it in loads two apart.
+        """
+        k, fold, last, (line, *rest) = self.k, self.fold, self.windows.last, state
+        count = self.scope.lanes(line.prim)
+        few = last.size > WRITTEN_OUT or upper(last.count) < count or count < _FEWEST_LANES
+        if few or rest or self.windows.columns > 1 or last.stride != _APART:
+            return self.scope.extents(0)
+        whole = k.let("whole", self.block.width / count * count)
+        with k.loop("i", whole, step=count) as i:
+            total: State = ()
+            for tap in range(last.size):
+                at = i * _APART + tap * last.dilation
+                low, high = k.load(line, at, count), k.load(line, at + (count - 1), count)
+                found = (k.let("elements", every_second(low, high)),)
+                total = fold.join(total, found) if total else found
+                total = (k.let(fold.names[0], total[0]),)
+            self._write(i, self.scope.extents(0), total)
+        return whole
+
+    def _fold_taps(self, state: Sequence[Buffer], first: E, column: E) -> State:
+        """Fold the taps of one window of the local row."""
+        k, fold, last, columns = self.k, self.fold, self.windows.last, self.windows.columns
+        if last.size <= WRITTEN_OUT:
+            total = loaded(k, state, first * columns + column)
+            for number in range(1, last.size):
+                at = (first + number * last.dilation) * columns + column
+                pairs = zip(fold.names, total, strict=True)
+                total = tuple(k.let(name, part) for name, part in pairs)
+                total = fold.join(total, loaded(k, state, at))
+            return total
+        running = accumulators(k, fold)
+        with k.loop("tap", last.size) as tap:
+            at = (first + tap * last.dilation) * columns + column
+            assign(k, fold, running, fold.join(tuple(running), loaded(k, state, at)))
+        return tuple(running)
+
+    def _fold_long(self) -> None:
+        """Fold windows too long for a local row, each by itself."""
+        k, scope, windows, block, fold = self.k, self.scope, self.windows, self.block, self.fold
+        with k.loop("i", block.width) as i, k.loop("c", block.columns) as c:
+            running = accumulators(k, fold)
+            with outer_taps(scope, windows, self.place) as (positions, _):
+                line = self.image.at(*positions)
+                with tap_loop(scope, "tap", windows.last, block.first + i) as (position, _):
+                    value = line.read(*windows.at(position, block.column + c))
+                    assign(k, fold, running, fold.take(tuple(running), value))
+            self._write(i, c, tuple(running))
 
 
 @contextmanager

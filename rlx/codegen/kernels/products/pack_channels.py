@@ -19,20 +19,13 @@ from rlx.ir.shape import product
 
 
 @kernel("pack_channels")
-def pack_channels(scope: Scope, w: Reader, packed: Writer, *, width: int, groups: int) -> None:
-    """Write the channels of a panel side by side for each input channel and tap."""
-    _pack(scope, w, packed, width, groups, lanes=1)
-
-
 @kernel("pack_channels", lowering=Turned)
-def pack_channels_in_squares(
-    scope: Scope, w: Reader, packed: Writer, *, lowering: Turned, width: int, groups: int
-) -> None:
-    """The same, in squares that are transposed in registers."""
-    _pack(scope, w, packed, width, groups, lanes=lowering.lanes)
-
-
-def _pack(scope: Scope, w: Reader, packed: Writer, width: int, groups: int, *, lanes: int) -> None:
+def pack_channels(
+    scope: Scope, w: Reader, packed: Writer, *, width: int, groups: int,
+    lowering: Turned | None = None,
+) -> None:  # fmt: skip
+    """Write the channels of a panel side by side for each input channel and tap."""
+    lanes = 1 if lowering is None else lowering.lanes
     k, rank = scope.k, len(w.shape)
     outputs = w.shape[0]
     assert isinstance(outputs, int)  # type inference demands it

@@ -25,27 +25,12 @@ _BLOCK_ROWS = 32
 
 
 @kernel("pack_panels")
-def pack_panels(scope: Scope, b: Reader, packed: Writer, *, width: int, transposed: bool) -> None:
-    _pack(scope, b, packed, width, transposed=transposed, lanes=1)
-
-
 @kernel("pack_panels", lowering=Turned)
-def pack_panels_in_squares(
-    scope: Scope, b: Reader, packed: Writer, *, lowering: Turned, width: int, transposed: bool
-) -> None:
-    _pack(scope, b, packed, width, transposed=transposed, lanes=lowering.lanes)
-
-
-@open_extents("pack_panels")
-def _matrices(shape: tuple[int, ...]) -> Mapping[str, int]:
-    *batch, rows, columns = shape
-    return {"batch": math.prod(batch), "rows": rows, "columns": columns}
-
-
-def _pack(
-    scope: Scope, b: Reader, packed: Writer, panel: int, *, transposed: bool, lanes: int
-) -> None:
-    k = scope.k
+def pack_panels(
+    scope: Scope, b: Reader, packed: Writer, *, width: int, transposed: bool,
+    lowering: Turned | None = None,
+) -> None:  # fmt: skip
+    k, lanes = scope.k, 1 if lowering is None else lowering.lanes
     rank = len(b.shape) - 2
     batch = tuple(range(rank))
     columns = scope.extents.number(b.shape[-2 if transposed else -1])
@@ -65,12 +50,18 @@ def _pack(
             first,
             end,
             columns,
-            panel,
+            width,
             b.prim,
             transposed,
             lanes,
         )
         rows.spread(turns=lanes > 1 and upper(target.extent_of(2)) >= lanes)
+
+
+@open_extents("pack_panels")
+def _matrices(shape: tuple[int, ...]) -> Mapping[str, int]:
+    *batch, rows, columns = shape
+    return {"batch": math.prod(batch), "rows": rows, "columns": columns}
 
 
 @dataclass(frozen=True, slots=True)
