@@ -22,7 +22,8 @@ from rlx.errors import ShapeError
 from rlx.ir.graph import calling_source
 from rlx.passes.autodiff.directions import in_many_directions
 from rlx.sparse.coloring import color_hessian, color_jacobian, readable
-from rlx.sparse.matrix import SparseMatrix, taken
+from rlx.sparse.constant_indices import taken
+from rlx.sparse.matrix import SparseMatrix
 from rlx.sparse.pattern import Integers, Pattern
 from rlx.sparse.structure import (
     Function,

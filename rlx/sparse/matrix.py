@@ -10,9 +10,12 @@ import rlx.numpy as rnp
 from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.graph import calling_source
+from rlx.sparse.constant_indices import as_indices, taken
+from rlx.sparse.elimination import solve
 from rlx.sparse.pattern import Integers, Pattern
 from rlx.tracing.pytree import register_pytree_node
 from rlx.tracing.trace import element_type, shape_of
+from rlx.transforms.implicit import custom_linear_solve
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,20 +95,33 @@ class SparseMatrix:
         product = self.T @ (x if len(shape_of(x)) == 1 else rnp.swapaxes(x, 0, -1))
         return product if len(shape_of(x)) == 1 else rnp.swapaxes(product, 0, 1)
 
+    def solve(self, b: Any) -> Any:
+        """Return x with `self @ x = b`, a vector `[n]` or a matrix `[n, k]`.
+
+        By block elimination (`sparse.elimination`) in an order of small bandwidth; rows are
+        exchanged within blocks only, which suits positive definite and diagonally dominant
+        matrices and systems ordered by stages. Derivatives are those of the solution: forward and
+        reverse mode solve once more. `ShapeError` for a matrix that is not square or another
+        extent of `b`, `SingularMatrixError` where a block cannot be eliminated.
+        """
+        shape, (rows, columns) = shape_of(b), self.shape
+        if rows != columns or len(shape) not in (1, 2) or shape[0] != rows:
+            raise ShapeError(
+                f"solve: a sparse matrix of shape {self.shape} and a right side of shape {shape}",
+                source=calling_source(),
+                remedy="give a square matrix, and a right side of as many rows",
+            )
+        right = rnp.asarray(b).astype(rnp.result_type(self.data, b))
+        return custom_linear_solve(
+            lambda x: self @ x,
+            right,
+            lambda _, b: solve(self.pattern, self.data, b),
+            lambda _, b: solve(self.pattern.T, self.T.data, b),
+        )
+
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"SparseMatrix({rows} x {columns}, {self.nnz} values of {self.dtype})"
-
-
-def taken(x: Any, indices: Integers) -> Any:
-    """Return the slices of `x` along axis 0, at indices known when the program is traced."""
-    return rnp.take(x, as_indices(indices), axis=0)
-
-
-def as_indices(indices: Integers) -> Any:
-    """Return indices in the smaller dtype, if they fit."""
-    fits = indices.max(initial=0) < np.iinfo(np.int32).max
-    return indices.astype(np.int32) if fits else indices
 
 
 def _unflatten(pattern: Any, leaves: Any) -> SparseMatrix:
