@@ -2,7 +2,7 @@
 
    A framework exports the C functions of DLPack's exchange API (DLPack 1.2) as an attribute of its
    tensor class; they read a tensor's address, shape and strides, and make tensors, in some tens of
-   nanoseconds and without headers of the framework. `Call` runs one executable on a list of
+   nanoseconds and without headers of the framework. `Call` runs one executable on
    arguments. For arguments of other classes, dtypes or shapes it returns None, and has done
    nothing; the caller then takes the slow path, which converts, explains and raises. */
 
@@ -138,10 +138,10 @@ static void copy_strided(char *to, const char *from, const Port *port, const int
   }
 }
 
-static bool take_inputs(Call *call, PyObject *values) {
+static bool take_inputs(Call *call, PyObject *const *values) {
   for (Port *port = call->ports; port < call->ports + call->inputs; port++) {
     Tensor tensor;
-    if (!read_tensor(call, PyList_GET_ITEM(values, port->argument), &tensor) ||
+    if (!read_tensor(call, values[port->argument], &tensor) ||
         !has_shape(port, &tensor)) {
       return false;
     }
@@ -198,10 +198,10 @@ static bool look_at(const Call *call, PyObject *object, Resident *found) {
   return true;
 }
 
-static bool are_unchanged(const Call *call, PyObject *values) {
+static bool are_unchanged(const Call *call, PyObject *const *values) {
   for (const Resident *each = call->resident; each < call->resident + call->residents; each++) {
     Resident found = *each;
-    if (!look_at(call, PyList_GET_ITEM(values, each->argument), &found) ||
+    if (!look_at(call, values[each->argument], &found) ||
         found.data != each->data || found.version != each->version ||
         found.sample != each->sample) {
       return false;
@@ -329,7 +329,7 @@ static bool make_outputs(Call *call, Managed **made) {
 }
 
 /* Return the list of results. A tensor that is made owns its memory from then on. */
-static PyObject *give_results(Call *call, PyObject *values, Managed **made) {
+static PyObject *give_results(Call *call, PyObject *const *values, Managed **made) {
   const Py_ssize_t count = PyTuple_GET_SIZE(call->results);
   PyObject *tensors[call->outputs + 1];
   memset(tensors, 0, sizeof tensors);
@@ -346,7 +346,7 @@ static PyObject *give_results(Call *call, PyObject *values, Managed **made) {
     const Py_ssize_t output = PyLong_AsSsize_t(PyTuple_GET_ITEM(what, 0));
     const Py_ssize_t argument = PyLong_AsSsize_t(PyTuple_GET_ITEM(what, 1));
     PyObject *found = output >= 0     ? tensors[output]
-                      : argument >= 0 ? PyList_GET_ITEM(values, argument)
+                      : argument >= 0 ? values[argument]
                                       : PyTuple_GET_ITEM(what, 2);
     Py_INCREF(found);
     PyList_SET_ITEM(results, i, found);
@@ -360,9 +360,8 @@ static PyObject *give_results(Call *call, PyObject *values, Managed **made) {
 
 /* The call */
 
-static PyObject *call_locked(Entry *entry, PyObject *const *given) {
+static PyObject *call_locked(Entry *entry, PyObject *const *values) {
   Call *call = (Call *)entry;
-  PyObject *values = given[0];
   if (!are_unchanged(call, values) || !take_inputs(call, values)) return none();
   Managed *made[call->outputs + 1];
   memset(made, 0, sizeof made);
@@ -375,8 +374,7 @@ static PyObject *call_locked(Entry *entry, PyObject *const *given) {
 static PyObject *call_vector(PyObject *self, PyObject *const *given, size_t count,
                              PyObject *names) {
   Call *call = (Call *)self;
-  if (PyVectorcall_NARGS(count) != 1 || names != NULL || !PyList_CheckExact(given[0]) ||
-      !call->entry.ready || PyList_GET_SIZE(given[0]) != call->arguments) {
+  if (PyVectorcall_NARGS(count) != call->arguments || names != NULL || !call->entry.ready) {
     return none();
   }
   return call_with_lock(&call->entry, call_locked, given);

@@ -23,11 +23,11 @@ _OTHER_CODES = {DType.BF16: 4, DType.BOOL: 6, DType.F8_E4M3FN: 10, DType.F8_E5M2
 
 
 class TensorCall(Protocol):
-    """Runs on a list of tensors that are exactly right, or returns None and has done nothing."""
+    """Runs on tensors that are exactly right, or returns None and has done nothing."""
 
     ready: bool
 
-    def __call__(self, values: list[Any]) -> list[Any] | None: ...
+    def __call__(self, *values: Any) -> list[Any] | None: ...
 
     def remember(self, values: list[Any]) -> bool:
         """Remember which versions of the residents `setup` has read; calls are fast from then."""

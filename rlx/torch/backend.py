@@ -15,6 +15,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from rlx.errors import InputError
+from rlx.torch.calls import direct_call
 from rlx.torch.decompositions import decompositions
 from rlx.torch.partition import partition
 from rlx.torch.program import CompiledGraph, Options
@@ -43,16 +44,15 @@ def compile_module(
     if mode not in _MODES:
         raise InputError(f"mode is {mode!r}", remedy=f"use one of: {', '.join(_MODES)}")
     given = {"threads": torch.get_num_threads(), "tune": _MODES[mode], **(options or {})}
-    chosen = checked_options(given)
-    make = functools.partial(_compiler, chosen)
+    graphs = _Graphs(checked_options(given))
     compiled: Callable[..., Any] = aot_autograd(
-        fw_compiler=functools.partial(make, "forward"),
-        bw_compiler=functools.partial(make, "backward"),
-        inference_compiler=functools.partial(make, "inference"),
+        fw_compiler=functools.partial(graphs.compiler, "forward"),
+        bw_compiler=functools.partial(graphs.compiler, "backward"),
+        inference_compiler=functools.partial(graphs.compiler, "inference"),
         decompositions=decompositions(),
         partition_fn=partition,
     )(module, example_inputs)
-    return compiled
+    return direct_call(graphs.made, graphs.metadata, example_inputs, compiled)
 
 
 def register() -> None:
@@ -86,14 +86,26 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     return Options(**given)
 
 
-def _compiler(
-    options: Options, name: str, module: GraphModule, example_inputs: Any
-) -> Callable[..., Any]:
-    del example_inputs
-    graph = CompiledGraph(
-        module, options, name, restride=_visible(name), static=_static(name, options)
-    )
-    return boxed(graph)
+class _Graphs:
+    """The graphs that AOTAutograd has compiled for one graph of Dynamo."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.made: dict[str, CompiledGraph] = {}
+        self.metadata: Any = None
+        """What AOTAutograd found out about inputs and results."""
+
+    def compiler(self, name: str, module: GraphModule, example_inputs: Any) -> Callable[..., Any]:
+        del example_inputs
+        context = torch._guards.TracingContext.try_get()
+        meta = None if context is None else context.fw_metadata
+        self.metadata = self.metadata or meta
+        graph = CompiledGraph(
+            module, self.options, name, restride=_visible(name, meta),
+            static=_static(name, meta, self.options),
+        )  # fmt: skip
+        self.made[name] = graph
+        return boxed(graph)
 
 
 def boxed(graph: CompiledGraph) -> Callable[..., Any]:
@@ -108,19 +120,15 @@ def boxed(graph: CompiledGraph) -> Callable[..., Any]:
     return call
 
 
-def _static(name: str, options: Options) -> frozenset[int]:
+def _static(name: str, meta: Any, options: Options) -> frozenset[int]:
     """Return the places of params and buffers that a graph for inference only reads."""
-    context = torch._guards.TracingContext.try_get()
-    meta = None if context is None else context.fw_metadata
     if name != "inference" or meta is None or not options.resident:
         return frozenset()
     return frozenset(meta.static_input_indices) - frozenset(meta.mutated_inp_runtime_indices)
 
 
-def _visible(name: str) -> int:
+def _visible(name: str, meta: Any) -> int:
     """Return how many of a graph's first results the user's program sees."""
     if name == "inference":
         return 1 << 30
-    context = torch._guards.TracingContext.try_get()
-    meta = None if context is None else context.fw_metadata
     return 0 if name == "backward" or meta is None else meta.num_forward_returns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch.fx import GraphModule, Node
 
@@ -25,7 +26,9 @@ def partition(module: GraphModule, inputs: Any, **named: Any) -> tuple[GraphModu
             node.update_arg(place % len(node.args), operand)
     module.graph.eliminate_dead_code()
     module.recompile()
-    found: tuple[GraphModule, GraphModule] = min_cut_rematerialization_partition(
-        module, inputs, **named
-    )
+    # A view that is saved is a copy of what it is a view of, such as a weight's transpose.
+    with torch._functorch.config.patch(recompute_views=True):
+        found: tuple[GraphModule, GraphModule] = min_cut_rematerialization_partition(
+            module, inputs, **named
+        )
     return found

@@ -6,7 +6,7 @@ for exact sizes where an operator needs numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -28,7 +28,7 @@ from rlx.torch.layouts import Order, dense_order, inverse, rows
 from rlx.torch.registry import name_of
 from rlx.torch.rules.random import Draw, from_key
 from rlx.torch.types import Extents, dtype_of
-from rlx.torch.variant import TensorArgument, Variant
+from rlx.torch.variant import TensorArgument, Variant, nothing_done
 from rlx.tracing.trace import Trace, as_value, opened
 from rlx.tracing.tracer import Tracer
 
@@ -84,9 +84,16 @@ class CompiledGraph:
         GraphFunction(self.module)  # raises for operators without rules
         self._residents = {i for i in self.static if self._may_reside(i)}
         self._only: Variant | None = None
+        self.fast: Callable[..., list[Any] | None] = nothing_done
+        """Runs on tensors that are exactly right; returns None, and does nothing, for others."""
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """Run on tensors and sizes; compile if their sizes are new."""
+        found = self.fast(*args)
+        return self.slow(args) if found is None else found
+
+    def slow(self, args: list[Any]) -> list[Any]:
+        """Run on what `fast` does not take."""
         variant = self._only
         binding: dict[str, int] = {}
         if variant is None:
@@ -95,6 +102,8 @@ class CompiledGraph:
             if not self.symbols:
                 self._only = variant
         results = variant(args, binding)
+        if variant is self._only:
+            self.fast = variant.direct
         if variant.changed and max(variant.changed.values()) >= _CHANGES:
             self._let_go(variant)
         return results
@@ -111,6 +120,7 @@ class CompiledGraph:
         self._residents -= {place for place, n in variant.changed.items() if n >= _CHANGES}
         self._variants.clear()
         self._only = None
+        self.fast = nothing_done
 
     # Sizes
 

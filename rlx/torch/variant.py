@@ -63,17 +63,30 @@ class Variant:
     _fast: TensorCall | None = None
 
     def __call__(self, args: list[Any], binding: dict[str, int]) -> list[Any]:
-        """Run on tensors and sizes."""
+        """Run on tensors and sizes that the direct call does not take."""
         drawn = [
             by_torch(draw, tuple(evaluate(n, binding) for n in shape)) for draw, shape in self.draws
         ]
-        given = [*args, *drawn] if drawn else args
-        fast = self._fast
-        if fast is not None and (results := fast(given)) is not None:
-            if self.changed:
-                self.changed.clear()
-            return results
-        return self._slow(given, binding)
+        if not drawn:
+            return self._slow(args, binding)
+        given = [*args, *drawn]
+        results = self.fast(*given)
+        return self._slow(given, binding) if results is None else results
+
+    def fast(self, *args: Any) -> list[Any] | None:
+        """Run on tensors that are exactly right; None, and nothing is done, for others."""
+        if self._fast is None or (results := self._fast(*args)) is None:
+            return None
+        if self.changed:
+            self.changed.clear()
+        return results
+
+    @property
+    def direct(self) -> Callable[..., list[Any] | None]:
+        """`fast`, for callers that draw nothing: the native call itself, where that is enough."""
+        if self.draws or self._fast is None:
+            return nothing_done
+        return self.fast if self.residents else self._fast
 
     def _slow(self, args: list[Any], binding: dict[str, int]) -> list[Any]:
         with self._lock:
@@ -89,8 +102,7 @@ class Variant:
         kind, what = output
         if kind == "tensor":
             order = self.orders[what]
-            tensor = as_tensor(found[what])
-            return tensor if list(order) == sorted(order) else tensor.permute(inverse(order))
+            return as_tensor(np.transpose(found[what], inverse(order)))
         if kind == "input":
             return args[what]
         return evaluate(what, binding) if kind == "extent" else what
@@ -142,6 +154,10 @@ class Variant:
             run, _CLASSES, arguments, [_port(each) for each in self.inputs], outputs,
             [_port(each) for each in self.residents], results,
         )  # fmt: skip
+
+
+def nothing_done(*_: Any) -> None:
+    """The call of a program that has no fast path."""
 
 
 def _logical(shape: Any, order: Order) -> tuple[int, ...]:

@@ -41,9 +41,10 @@ _UNORDERED = frozenset({"linalg.eig", "linalg.eigvals"})
 """Operators that return eigenvalues in any order."""
 
 
-_ROUGH = frozenset({"special.bessel_j0"})
-"""Operators that PyTorch computes to fewer digits than f64 has (1.9e-7 at 5.58, where SciPy and rlx
-agree to 3e-16): results are compared in single precision. `test_rules.py` compares all digits."""
+_ROUGH = frozenset({f"special.bessel_{name}" for name in ("j0", "j1", "y0", "y1")})
+"""Operators that PyTorch computes to fewer digits than f64 has (a relative error of 6.6e-6 in y1 at
+5.58, where SciPy and rlx agree to 6e-16): results are compared in single precision.
+`test_rules.py` compares all digits."""
 
 
 def reason(name: str) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from rlx.errors import UnsupportedError  # noqa: E402
 from rlx.runtime.executable import Executable  # noqa: E402
 from rlx.runtime.gateway import find_gateway  # noqa: E402
 from rlx.runtime.tensor_gateway import TensorCall  # noqa: E402
@@ -69,12 +70,13 @@ def fast_calls(graph: CompiledGraph, monkeypatch: pytest.MonkeyPatch) -> list[bo
         ready = property(lambda _: whole.ready, lambda _, to: setattr(whole, "ready", to))
         remember = staticmethod(whole.remember)
 
-        def __call__(self, values: Any) -> Any:
-            found = whole(values)
+        def __call__(self, *values: Any) -> Any:
+            found = whole(*values)
             taken.append(found is not None)
             return found
 
     monkeypatch.setattr(program, "_fast", Watched())
+    monkeypatch.setattr(graph, "fast", program.direct)
     return taken
 
 
@@ -277,3 +279,80 @@ def test_training_steps_read_params_at_each_call(graphs: list[CompiledGraph]) ->
         for found, expected in zip(model.parameters(), other.parameters(), strict=True):
             close(found, expected)
     assert all(graph._only and not graph._only.residents for graph in graphs)
+
+
+def stepped(function: Callable[..., Any], *leaves: Any) -> Any:
+    """Return `function`, compiled, after a step, from which on AOTAutograd's wrappers are left."""
+    run = torch.compile(function, backend=compile_module)
+    sum(each.sum() for each in run(*leaves)).backward()
+    for leaf in leaves:
+        leaf.grad = None
+    return run
+
+
+def leaf(*shape: int) -> Any:
+    return torch.randn(shape, requires_grad=True)
+
+
+def test_steps_pass_the_wrappers_of_aot_autograd() -> None:
+    x, w = leaf(3, 4), leaf(4, 5)
+    run = stepped(lambda x, w: (torch.tanh(x @ w), (x.detach() > 0).float(), (w * 2).exp()), x, w)
+    tanh, positive, power = run(x, w)
+    assert tanh.grad_fn.name() == "_CompiledBackward"
+    assert not positive.requires_grad
+    for _ in range(2):
+        power.sum().backward(retain_graph=True)  # the cotangent of `tanh` is zero
+    close(w.grad, 4 * (2 * w.detach()).exp())
+    assert x.grad is None or not x.grad.any()
+
+
+def test_results_of_steps_are_changed_in_place_as_in_eager_mode() -> None:
+    x = leaf(2, 3, 4)
+    run = stepped(lambda x: (torch.tanh(x).permute(2, 0, 1) * 2,), x)
+    (y,) = run(x)
+    y.mul_(3).sum().backward()
+    close(x.grad, 6 * (1 - torch.tanh(x.detach()) ** 2))
+
+
+def test_what_a_step_has_saved_may_not_change() -> None:
+    x, w = leaf(3, 4), leaf(4, 5)
+    run = stepped(lambda x, w: (x @ w,), x, w)
+    (y,) = run(x, w)
+    with torch.no_grad():
+        w += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_second_derivatives_are_an_error_and_not_zero(*, is_first: bool) -> None:
+    x = leaf(3)
+    function = lambda x: (x**3,)  # noqa: E731
+    run = torch.compile(function, backend=compile_module) if is_first else stepped(function, x)
+    (gradient,) = torch.autograd.grad(run(x)[0].sum(), x, create_graph=True)
+    close(gradient, 3 * x**2)
+    with pytest.raises((RuntimeError, UnsupportedError), match=r"double backward|second deriv"):
+        (gradient + x).sum().backward()
+
+
+def test_batched_cotangents_are_an_error() -> None:
+    x = leaf(3)
+    (y,) = stepped(lambda x: (x**3,), x)(x)
+    with pytest.raises(RuntimeError, match="Batching rule"):
+        torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
+
+
+def test_a_step_in_a_frame_that_dynamo_broke() -> None:
+    x = leaf(3, 4)
+    run = stepped(lambda x: (torch.tanh(x),), x)
+
+    def train(x: Any) -> Any:
+        (y,) = run(x)
+        torch._dynamo.graph_break()
+        y.sum().backward()
+        return x.grad * 2
+
+    compiled = torch.compile(train, backend=compile_module)
+    for _ in range(3):
+        x.grad = None
+        close(compiled(x), 2 * (1 - torch.tanh(x.detach()) ** 2))
