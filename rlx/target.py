@@ -114,6 +114,11 @@ class Target:
         """Return how many elements fit a vector register; 1 where there are none."""
         return max(1, self.vector_bytes // element_bytes)
 
+    @property
+    def has_doubles(self) -> bool:
+        """True if the processor computes with f64 itself."""
+        return self.architecture not in ("arm", "riscv32") or self.has("fma")
+
     def multiplies_and_adds(self, element_bytes: int) -> bool:
         """True if there is an instruction for `a * b + c` with one rounding."""
         if self.common.fuses:
@@ -147,6 +152,14 @@ class Target:
         tiles (AMX). Zen 4 starts a `vdpbf16ps` for every multiply-add.
         """
         return self.vendor == "GenuineIntel"
+
+    @property
+    def scalar_budget(self) -> int:
+        """Scalar operations that one function may spell out, of some 6 bytes of code each.
+
+        Chips whose code is small have some tens of KB of flash.
+        """
+        return 1200 if self.is_small else 3000
 
     def has(self, feature: str) -> bool:
         return feature in self.features

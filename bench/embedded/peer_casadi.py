@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from bench.embedded.control import policy_weights
 from examples.microcontroller.run import weights
 
 
@@ -63,8 +64,39 @@ def attention() -> Any:
     return ca.Function("net", operands, [ca.horzcat(*heads)])
 
 
+def policy() -> Any:
+    params = {name: ca.DM(array.astype(float)) for name, array in policy_weights().items()}
+    x = ca.SX.sym("x", 4)
+    return ca.Function("net", [x], [network(params, x)])
+
+
+def dynamics(x: Any, u: Any) -> Any:
+    s, c = ca.sin(x[2]), ca.cos(x[2])
+    push = (u + 0.05 * x[3] * x[3] * s) / 1.1
+    turn = (9.81 * s - c * push) / (0.5 * (4.0 / 3.0 - 0.1 * c * c / 1.1))
+    return x + 0.01 * ca.vertcat(x[1], push - 0.05 * turn * c / 1.1, x[3], turn)
+
+
+def kalman_filter() -> Any:
+    x, u, z = ca.SX.sym("x", 4), ca.SX.sym("u"), ca.SX.sym("z", 2)
+    p, q, r = ca.SX.sym("p", 4, 4), ca.SX.sym("q", 4, 4), ca.SX.sym("r", 2, 2)
+    ahead = dynamics(x, u)
+    f = ca.jacobian(ahead, x)
+    spread = f @ p @ f.T + q
+    seen = ca.vertcat(x[0], ca.sin(x[2]))
+    h = ca.substitute(ca.jacobian(seen, x), x, ahead)
+    seen = ca.substitute(seen, x, ahead)
+    k = ca.solve(h @ spread @ h.T + r, h @ spread).T
+    i = ca.SX.eye(4) - k @ h
+    after = [ahead + k @ (z - seen), i @ spread @ i.T + k @ r @ k.T]
+    return ca.Function("net", [x, p, u, z, q, r], after)
+
+
 PROGRAMS: Mapping[str, Callable[[], Any]] = {
-    f.__name__: f for f in (mlp, training_step, scan_gradient, solve_3x3, attention)
+    **{f.__name__: f for f in (mlp, training_step, scan_gradient, solve_3x3, attention)},
+    "policy": policy,
+    "kalman_filter": kalman_filter,
+    "finite_filter": kalman_filter,
 }
 
 
@@ -95,5 +127,7 @@ def write(name: str, directory: Path) -> Path:
     lines.append(f"  const float *arg[{function.sz_arg()}] = {{{ins}}};")
     lines.append(f"  float *res[{function.sz_res()}] = {{{outs}}};")
     lines += [f"  {function.name()}(arg, res, words, work, 0);", "}"]
-    path.write_text(path.read_text() + "\n".join(lines) + "\n")
+    # CasADi calls functions of doubles, whatever its numbers are.
+    single = "".join(f"#define {name} {name}f\n" for name in ("sin", "cos", "tanh", "exp", "log"))
+    path.write_text(f"#include <math.h>\n{single}" + path.read_text() + "\n".join(lines) + "\n")
     return path

@@ -20,6 +20,7 @@ import numpy as np
 
 import rlx
 import rlx.numpy as rnp
+from bench.embedded import control
 from bench.embedded.__main__ import FLAGS, HERE
 from bench.embedded.emulation import build
 from bench.embedded.emulation import instructions as executed_in_a_run
@@ -76,6 +77,17 @@ PROGRAMS: Mapping[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "scan_gradient": (rlx.jit(rlx.grad(trajectory)), (zeros(4, 4), zeros(32, 4)), {}),
     "solve_3x3": (rlx.jit(solve), (zeros(16, 3, 3), zeros(16, 3, 1)), {}),
     "attention": (rlx.jit(attention), tuple(zeros(2, 16, 16) for _ in range(3)), {}),
+    "kalman_filter": (rlx.jit(control.kalman_filter), control.FILTER_INPUTS, {}),
+    "finite_filter": (
+        rlx.jit(control.kalman_filter),
+        control.FILTER_INPUTS,
+        {"precision": "finite"},
+    ),
+    "policy": (
+        rlx.jit(control.policy),
+        (control.policy_weights(), zeros(4)),
+        {"param_argnums": (0,), "weights": "embed"},
+    ),
 }
 
 

@@ -240,13 +240,19 @@ class Graph(builders.Builders[Value]):
         """Declare an array set once (`params=`, `set_param`) and kept between calls."""
         return self._leaf("param", name, shape, dtype)
 
-    def constant(self, value: ArrayLike, dtype: DType | str | None = None) -> Value:
-        """Embed `value`; Python numbers without `dtype` become f32, i64 or bool."""
+    def constant(
+        self, value: ArrayLike, dtype: DType | str | None = None, *, structural: bool = False
+    ) -> Value:
+        """Embed `value`; Python numbers without `dtype` become f32, i64 or bool.
+
+        Zeros of a `structural` constant are absent entries (see the op).
+        """
         try:
             literal = Literal(array_of(value, None if dtype is None else as_dtype(dtype)))
         except RlxError as error:
             raise error.located("constant", calling_source()) from error
-        return self.append(OPS["constant"], (), make_attrs(OPS["constant"], {"value": literal}))[0]
+        attrs = {"value": literal, "structural": structural}
+        return self.append(OPS["constant"], (), make_attrs(OPS["constant"], attrs))[0]
 
     def _leaf(self, op_name: str, name: str, shape: Sequence[Extent], dtype: DType | str) -> Value:
         source = self._source or calling_source()

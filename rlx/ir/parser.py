@@ -186,7 +186,8 @@ class GraphParser:
         if definition.has(Trait.NAMED):
             attributes = {"name": self.stream.expect_string("its name"), "type": declared}
         elif definition.name == "constant":
-            attributes = {"value": self.attributes.elements(declared)}
+            structural = self.stream.skip("structural")
+            attributes = {"value": self.attributes.elements(declared), "structural": structural}
         elif self.stream.skip("{"):
             attributes = self.attributes.attributes(definition)
         try:

@@ -117,7 +117,8 @@ class Style:
         if node.op.has(Trait.NAMED):
             return f"{node.op.name} {quoted(node.attribute('name'))}"
         if node.op.name == "constant":
-            return f"constant {self._elements(node.attribute('value'))}"
+            kind = "structural " if node.attribute("structural") else ""
+            return f"constant {kind}{self._elements(node.attribute('value'))}"
         text = node.op.name
         if node.operands:
             text += " " + ", ".join(operand.label for operand in node.operands)

@@ -23,6 +23,7 @@ from rlx.passes.communication.start_collectives import start_collectives
 from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
+from rlx.passes.fusion.scalar_regions import scalar_regions
 from rlx.passes.fusion.share_bodies import share_bodies
 from rlx.passes.layout.attach_codebooks import attach_codebooks
 from rlx.passes.layout.channels_last import channels_last
@@ -184,6 +185,7 @@ def pipeline(
             absorb_transposes,  # after loops are tidy, while their bodies may change
             dead_code,  # transposes that only loops read
             fuse_loop_bodies,  # before what suits large bodies
+            scalar_regions(target),  # before what suits larger arrays, as libraries and panels
             *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems
             share_factors,  # after the library has taken its systems
             split_sorts,  # after formulas, which sort

@@ -69,10 +69,10 @@ class Trace:
         """Yield each array of an enclosing trace with the input that replaces it."""
         return zip(self.captured, self._inputs.values(), strict=True)
 
-    def constant(self, array: np.ndarray[Any, Any]) -> Value:
+    def constant(self, array: np.ndarray[Any, Any], *, structural: bool = False) -> Value:
         """Return a constant; the same one for equal numbers."""
         if array.ndim:
-            return self.graph.constant(array)
+            return self.graph.constant(array, structural=structural)
         key = as_dtype(array.dtype), array.tobytes()
         value = self._numbers.get(key)
         if value is None:
@@ -195,6 +195,10 @@ def tensor_type(x: Any) -> TensorType:
     return TensorType(element_type(x).dtype, shape_of(x))
 
 
+class UnitVectors(np.ndarray[Any, Any]):
+    """Directions that a derivative is taken along: their zeros are absent entries."""
+
+
 def as_value(x: Any, dtype: DType | None = None) -> Value:
     """Return `x` as a value of the innermost trace, converted to `dtype`.
 
@@ -208,7 +212,7 @@ def as_value(x: Any, dtype: DType | None = None) -> Value:
     elif isinstance(x, Dim):
         value = trace.graph.extent(value=x)
     else:
-        return trace.constant(concrete(x, dtype))
+        return trace.constant(concrete(x, dtype), structural=isinstance(x, UnitVectors))
     if dtype is None or value.dtype is dtype:
         return value
     converted: Value = trace.graph.cast(value, to=dtype)

@@ -19,7 +19,7 @@ from rlx.passes.vmap import vmap as batch
 from rlx.tracing.arguments import call_names, positions
 from rlx.tracing.axes import NamedAxis, bound_axis
 from rlx.tracing.pytree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
-from rlx.tracing.trace import element_type, shape_of, source_names
+from rlx.tracing.trace import UnitVectors, element_type, shape_of, source_names
 from rlx.tracing.traced_function import (
     Specification,
     TracedFunction,
@@ -213,7 +213,10 @@ def _basis(tree: Any) -> Any:
     units = np.eye(sum(counts))
     bounds = np.cumsum([0, *counts])
     parts = [
-        units[:, start:stop].reshape(len(units), *shape).astype(element_type(leaf).dtype.numpy)
+        units[:, start:stop]
+        .reshape(len(units), *shape)
+        .astype(element_type(leaf).dtype.numpy)
+        .view(UnitVectors)
         for start, stop, shape, leaf in zip(bounds, bounds[1:], shapes, leaves, strict=False)
     ]
     return tree_unflatten(structure, parts)

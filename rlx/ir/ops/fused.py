@@ -72,6 +72,16 @@ def fused(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
     return tuple(output.type for output in body.outputs)
 
 
+@op("fused", Trait.FUSED, decompose=_inline)
+def scalar_region(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
+    """Apply `body`, all of whose values are small, as one function of scalars.
+
+    Made by a pass only. Each element is a local of straight-line code, equal ones are one, and what
+    is known while compiling is not computed. No result shares memory with an operand.
+    """
+    return fused.infer(*operands, body=body)
+
+
 def operand_name(name: str, type: TensorType) -> str:
     """Return what a body calls an operand: the op's name for it, and that it is packed."""
     return name if type.layout is None else f"packed_{name}"

@@ -26,8 +26,14 @@ def param(*, name: str, type: TensorType) -> TensorType:
 
 
 @op("shape", Trait.LEAF, Trait.RESIDENT)
-def constant(*, value: Literal) -> TensorType:
-    """An array embedded in the graph."""
+def constant(*, value: Literal, structural: bool = False) -> TensorType:
+    """An array embedded in the graph.
+
+    Zeros of a `structural` one are absent entries, as those of a unit vector that a derivative is
+    taken along: a product with one is zero, also where the other factor is NaN or infinite.
+    Kernels may leave such products out.
+    """
+    del structural
     return value.type
 
 

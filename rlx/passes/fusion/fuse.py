@@ -57,7 +57,7 @@ def fuse(
         return done.then(live)
 
     def fuse_inner(graph: Graph) -> Rewritten:
-        return _with_bodies(graph, lambda body: run(body).graph)
+        return with_bodies(graph, lambda body: run(body).graph)
 
     inner, live = GraphPass("fuse-inner", fuse_inner), GraphPass("fuse", fuse_live)
     return GraphPass("fuse", run, inspect.getdoc(fuse) or "")
@@ -67,7 +67,7 @@ def _holds_nodes(node: Node) -> bool:
     return node.op.has(Trait.CONTROL) and not node.is_one_kernel
 
 
-def _with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Rewritten:
+def with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Rewritten:
     """Change the bodies of loops and branches, which are graphs of their own."""
     changed = {node: map_bodies(node.attrs, change) for node in graph.nodes if _holds_nodes(node)}
     if all(attrs is node.attrs for node, attrs in changed.items()):

@@ -18,8 +18,16 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.types import TensorType
-from rlx.passes.precision.policy import MixedPrecision, Precision, as_policy
-from rlx.passes.rewrite import GraphPass, LocalRewrite, Replacement, Rewritten, apply_rewrites
+from rlx.passes.precision.policy import FINITE, MixedPrecision, Precision, as_policy
+from rlx.passes.rewrite import (
+    GraphPass,
+    LocalRewrite,
+    Replacement,
+    Rewritten,
+    apply_rewrites,
+    graph_pass,
+    rewrite,
+)
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.simplify_arithmetic import cast_of_exact_cast, cast_to_same_dtype
 
@@ -30,7 +38,26 @@ Observer = Callable[[Node], None]
 def at_precision(graph: Graph, precision: Precision, seen: Observer | None = None) -> Graph:
     """Return `graph` computed as `precision` says; itself for None."""
     policy = as_policy(precision)
+    if precision == FINITE:
+        return structural_zeros(graph)
     return graph if policy is None else mixed_precision(policy, seen)(graph)
+
+
+@graph_pass
+def structural_zeros(graph: Graph) -> Rewritten:
+    """Make all zeros of constants structural: products with them are zero, whatever they multiply.
+
+    constant [1.0, 0.0]      ->      constant structural [1.0, 0.0]
+    """
+    return apply_rewrites(graph, [_made_structural])
+
+
+@rewrite(ops.constant)
+def _made_structural(node: Node) -> Value | None:
+    array = node.attribute("value").array
+    if node.attribute("structural") or not node.result.dtype.is_float or array.all():
+        return None
+    return node.result.graph.constant(array, node.result.dtype, structural=True)
 
 
 def mixed_precision(policy: MixedPrecision, seen: Observer | None = None) -> GraphPass:

@@ -46,10 +46,13 @@ class MixedPrecision:
 
 
 Precision: TypeAlias = MixedPrecision | str | None
-"""A policy, the dtype of one, "strict", or None: as written."""
+"""A policy, the dtype of one, "strict", "finite", or None: as written."""
 
 STRICT = "strict"
 """As written, and no algorithm whose rounding differs from that of the formula."""
+
+FINITE = "finite"
+"""As written, where no value is NaN or infinite: a product with a constant zero is zero."""
 
 
 def as_policy(precision: Precision) -> MixedPrecision | None:
@@ -57,11 +60,11 @@ def as_policy(precision: Precision) -> MixedPrecision | None:
     if precision is None or isinstance(precision, MixedPrecision):
         return precision
     if isinstance(precision, (str, DType)):
-        return None if precision in ("f32", STRICT) else MixedPrecision(precision)
+        return None if precision in ("f32", STRICT, FINITE) else MixedPrecision(precision)
     raise InputError(
         f"precision is a {type(precision).__name__}",
         source=calling_source(),
-        remedy="use 'bf16', 'f16', 'strict' or an rlx.MixedPrecision",
+        remedy="use 'bf16', 'f16', 'strict', 'finite' or an rlx.MixedPrecision",
     )
 
 

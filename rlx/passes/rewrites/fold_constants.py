@@ -70,7 +70,18 @@ def _evaluate(node: Node) -> tuple[Value, ...] | None:
             )
     except RlxError:
         return None
+    structural = _has_structural_zeros(node)
     return tuple(
-        graph.constant(np.asarray(array), result.dtype)
+        graph.constant(np.asarray(array), result.dtype, structural=structural)
         for array, result in zip(arrays, node.results, strict=True)
     )
+
+
+def _has_structural_zeros(node: Node) -> bool:
+    """True if zeros of the result are absent entries, as those of what it is linear in."""
+    absent = [bool(operand.node.attribute("structural")) for operand in node.operands]
+    if node.op is ops.div:
+        return absent[0]
+    if node.op.has(Trait.BILINEAR):
+        return any(absent)
+    return (node.op.has(Trait.LINEAR) or node.op is ops.cast) and all(absent)

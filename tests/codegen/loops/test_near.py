@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from rlx.codegen.loops.evaluate import evaluate_function, numpy_dtype
-from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, near_function
+from rlx.codegen.loops.math.near import (
+    NEAR,
+    NEAR_FUNCTIONS,
+    SINGLE_NEAR,
+    near_function,
+)
 from rlx.codegen.loops.nodes import Prim
 from rlx.codegen.loops.verify import verify_function
+from rlx.codegen.loops.visit import walk_expression as walk
 from tests.codegen.loops.test_math import (
     BOTH,
     REFERENCE,
@@ -18,12 +24,13 @@ from tests.codegen.loops.test_math import (
 )
 
 
-def angles(prim: Prim) -> Array:
-    """Angles of every size up to `NEAR`, and those next to multiples of a quarter of a circle."""
+def angles(prim: Prim, most: float = NEAR) -> Array:
+    """Angles of every size up to `most`, and those next to multiples of a quarter of a circle."""
     rng = np.random.default_rng(3)
-    spread = np.ldexp(rng.uniform(1, 2, 4000), rng.integers(-60, 19, 4000))
-    multiples = rng.integers(1, int(NEAR / 2), 4000) * (np.pi / 2)
-    every = np.concatenate([spread, multiples, np.arange(1, 200) * (np.pi / 2), [NEAR]])
+    top = int(np.log2(most)) - 1
+    spread = np.ldexp(rng.uniform(1, 2, 4000), rng.integers(-60, top, 4000))
+    multiples = rng.integers(1, int(most / 2), 4000) * (np.pi / 2)
+    every = np.concatenate([spread, multiples, np.arange(1, 200) * (np.pi / 2), [most]])
     return np.concatenate([every, -every]).astype(numpy_dtype(prim))
 
 
@@ -36,6 +43,17 @@ def test_errors_are_below_the_bounds_of_the_full_range(name: str, prim: Prim) ->
     verify_function(function)
     exact = REFERENCE[name](x.astype(np.longdouble))
     assert_within_bound(name, prim, evaluate_function(function, x), exact, x)
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", NEAR_FUNCTIONS)
+def test_errors_without_doubles_are_below_the_bounds_of_the_full_range(name: str) -> None:
+    x = angles(Prim.F32, SINGLE_NEAR)
+    function = near_function(name, Prim.F32, single=True)
+    verify_function(function)
+    assert not any(e.type.prim is Prim.F64 for let in function.lets for e in walk(let.value))
+    exact = REFERENCE[name](x.astype(np.longdouble))
+    assert_within_bound(name, Prim.F32, evaluate_function(function, x), exact, x)
 
 
 @pytest.mark.parametrize("prim", BOTH)

@@ -9,6 +9,7 @@ matrices of deficient rank are found to be singular.
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 from rlx.codegen.kernels.linalg.arithmetic import (
     Variable,
@@ -19,7 +20,7 @@ from rlx.codegen.kernels.linalg.arithmetic import (
 )
 from rlx.codegen.kernels.slice_tiles import Tile
 from rlx.codegen.kernels.values import Scalar, chosen_where, real
-from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.builder import Mutable
 from rlx.codegen.loops.expr import E, const, index, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Prim
 
@@ -205,7 +206,15 @@ def solve_unrolled(tile: Tile, height: int) -> E:
     return least
 
 
-def eliminate_rows(k: KernelBuilder, rows: list[list[E]]) -> E:
+class Naming(Protocol):
+    """What names the steps of an elimination: a kernel's builder, or values of a region."""
+
+    def let(self, name: str, value: E) -> E: ...
+
+    def comment(self, text: str) -> None: ...
+
+
+def eliminate_rows(k: Naming, rows: list[list[E]]) -> E:
     """Solve for the columns after the matrix, in place; return the least pivot.
 
     Rows are exchanged while the pivot is searched for: each that is larger moves up.
@@ -234,7 +243,7 @@ def eliminate_rows(k: KernelBuilder, rows: list[list[E]]) -> E:
     return least
 
 
-def _move_up(k: KernelBuilder, rows: list[list[E]], c: int, r: int) -> None:
+def _move_up(k: Naming, rows: list[list[E]], c: int, r: int) -> None:
     """Exchange rows c and r in the slices where r has the larger entry in column c."""
     is_larger = k.let("is_larger", size_bits(rows[r][c]) > size_bits(rows[c][c]))
     for j in range(c, len(rows[c])):

@@ -16,6 +16,8 @@ from rlx.codegen.loops.math.trigonometry import HALF_PI, cosine_of, sine_of, tan
 from rlx.codegen.loops.nodes import Function, Prim
 
 NEAR = 2.0**20
+SINGLE_NEAR = 2.0**12
+"""The same where doubles are slow: arithmetic of f32 alone reduces arguments up to here."""
 
 _OF_REDUCED: dict[str, Callable[..., E]] = {
     "sin": sine_of,
@@ -35,17 +37,37 @@ _PARTS = (
 _REST = 8.478427660368899e-32
 
 
+_SINGLE_PARTS = (
+    float.fromhex("0x1.921fb6p+0"),
+    float.fromhex("-0x1.777a5cp-25"),
+    float.fromhex("-0x1.ee59dap-50"),
+)
+"""pi / 2 in three numbers of f32."""
+
+
 @cache
-def near_function(name: str, prim: Prim) -> Function:
-    """Return `name` of arguments whose magnitude is at most `NEAR`; NaN gives NaN."""
+def near_function(name: str, prim: Prim, *, single: bool = False) -> Function:
+    """Return `name` of arguments whose magnitude is at most `NEAR`; NaN gives NaN.
+
+    With `single` it computes with no doubles, for arguments up to `SINGLE_NEAR`, on targets that
+    multiply and add with one rounding.
+    """
     m = FunctionBuilder(prim)
     param = m.parameter("x", prim)
     x = E(param)
-    reduced = (_reduce_f32 if prim is Prim.F32 else _reduce_f64)(m, m.let("magnitude", abs(x)))
+    wide = _reduce_f32 if prim is Prim.F32 else _reduce_f64
+    reduced = (_reduce_single if single else wide)(m, m.let("magnitude", abs(x)))
     result = _OF_REDUCED[name](m, x, *reduced)
     summary = MATH_FUNCTIONS[name].doc.split(",")[0]
-    doc = f"{summary}, up to 2**20. {MATH_FUNCTIONS[name].bound_text(prim)}"
-    return Function(f"near_{name}_{prim}", (param,), tuple(m.lets), result.node, doc)
+    most = "2**12, without doubles" if single else "2**20"
+    doc = f"{summary}, up to {most}. {MATH_FUNCTIONS[name].bound_text(prim)}"
+    kind = "single" if single else prim
+    return Function(f"near_{name}_{kind}", (param,), tuple(m.lets), result.node, doc)
+
+
+def near_limit(*, single: bool) -> float:
+    """Return the largest argument of a near function."""
+    return SINGLE_NEAR if single else NEAR
 
 
 def near_and_far(name: str, x: E) -> tuple[E, E]:
@@ -63,6 +85,18 @@ def _reduce_f64(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
     r, rest = m.exact_sum(second, m.let("part", n * -_PARTS[2]))
     low = m.let("low", fma(n, -_REST, lost + rest))
     return m.let("quadrant", m.bits(shifted).cast(Prim.I32)), r, low
+
+
+def _reduce_single(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
+    """Take multiples of pi / 2 away in f32: the first part exactly, of the others what is lost."""
+    shifted = m.let("shifted", fma(magnitude, 1 / HALF_PI[0], m.format.magic))
+    n = m.let("n", shifted - m.format.magic)
+    first = m.let("first", fma(n, -_SINGLE_PARTS[0], magnitude))
+    part = m.let("part", n * -_SINGLE_PARTS[1])
+    lost = m.let("lost", fma(n, -_SINGLE_PARTS[1], -part))
+    r, rest = m.exact_sum(first, part)
+    low = m.let("low", fma(n, -_SINGLE_PARTS[2], rest + lost))
+    return m.let("quadrant", m.bits(shifted)), r, low
 
 
 def _reduce_f32(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:

@@ -1,0 +1,142 @@
+"""Regions of scalars: values of all back ends, and what is left out because it is known."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as jnp
+from bench.embedded.control import FILTER_INPUTS, kalman_filter
+from rlx.errors import RlxError
+
+BACK_ENDS = ("c", "llvm", "reference")
+
+
+def filter_in_numpy(x: Any, p: Any, u: Any, z: Any, q: Any, r: Any) -> tuple[Any, Any]:
+    """The step of the filter in f64, its derivatives by complex steps."""
+
+    def dynamics(x: Any) -> Any:
+        s, c = np.sin(x[2]), np.cos(x[2])
+        push = (u[0] + 0.05 * x[3] * x[3] * s) / 1.1
+        turn = (9.81 * s - c * push) / (0.5 * (4.0 / 3.0 - 0.1 * c * c / 1.1))
+        return x + 0.01 * np.stack([x[1], push - 0.05 * turn * c / 1.1, x[3], turn])
+
+    def measured(x: Any) -> Any:
+        return np.stack([x[0], np.sin(x[2])])
+
+    def jacobian(f: Any, x: Any) -> Any:
+        return np.stack([f(x + 1e-30j * unit).imag / 1e-30 for unit in np.eye(4)], -1)
+
+    f, x = jacobian(dynamics, x), dynamics(x)
+    p = f @ p @ f.T + q
+    h = jacobian(measured, x)
+    k = np.linalg.solve(h @ p @ h.T + r, h @ p).T
+    i = np.eye(4) - k @ h
+    return x + k @ (z - measured(x)), i @ p @ i.T + k @ r @ k.T
+
+
+@pytest.mark.parametrize("precision", [None, "finite"])
+@pytest.mark.parametrize("backend", BACK_ENDS)
+@pytest.mark.parametrize("angle", [0.2, -2.9, 5e6])
+def test_a_filter_has_the_values_of_numpy(
+    backend: str, precision: str | None, angle: float
+) -> None:
+    x = np.array([0.1, 0.3, angle, -0.4], np.float32)
+    inputs = (x, *FILTER_INPUTS[1:])
+    found = rlx.jit(kalman_filter, backend=backend, precision=precision)(*inputs)
+    expected = filter_in_numpy(*(array.astype(np.float64) for array in inputs))
+    scale = max(1.0, abs(angle))
+    for got, want in zip(found, expected, strict=True):
+        # The next angle is rounded to f32, and its sine with it.
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6 * scale)
+
+
+def source(function: Any, *inputs: Any, **options: Any) -> str:
+    """The kernels of a program in C, without the functions of the math library."""
+    text = rlx.jit(function, backend="c", **options).c_source(*inputs)
+    return text[text.index("-> %") :]
+
+
+def test_a_filter_is_one_function_without_products_by_zero() -> None:
+    text = source(kalman_filter, *FILTER_INPUTS, precision="finite")
+    assert len(re.findall(r"status = \w+\(", text)) == 1
+    assert not re.search(r"[(*] ?0\.0f\b|\b0\.0f \*|\b1\.0f \*|\* 1\.0f\b", text)
+    assert text.count("sin_f32") == text.count("cos_f32") == 2
+    assert text.count("double n") == 2, "sine and cosine share the reduction of their angle"
+
+
+def turned(x: Any, p: Any) -> Any:
+    """A covariance through a derivative of which half is zero."""
+    f = rlx.jacfwd(lambda x: jnp.stack([x[0], jnp.sin(x[1])]))(x)
+    return f @ p @ f.T @ f
+
+
+POSITION = np.array([0.5, 0.25], np.float32)
+INFINITE = np.array([[np.inf, 1.0], [2.0, 3.0]], np.float32)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_entries_of_a_derivative_that_are_zero_are_absent(backend: str) -> None:
+    found = rlx.jit(turned, backend=backend)(POSITION, INFINITE)
+    c = np.cos(0.25)
+    np.testing.assert_allclose(found, [[np.inf, c * c], [2 * c, 3 * c**3]], rtol=1e-6)
+
+
+def scaled(p: Any) -> Any:
+    """The same through a matrix of the program."""
+    f = np.array([[1.0, 0.0], [0.0, 0.5]], np.float32)
+    return f @ p @ f @ f
+
+
+@pytest.mark.parametrize("backend", BACK_ENDS)
+def test_zeros_of_a_program_multiply_infinities_unless_all_is_finite(backend: str) -> None:
+    found = rlx.jit(scaled, backend=backend)(INFINITE)
+    assert np.isnan(found).all()
+    if backend != "reference":
+        finite = rlx.jit(scaled, backend=backend, precision="finite")(INFINITE)
+        np.testing.assert_array_equal(finite, [[np.inf, 0.25], [1.0, 0.375]])
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_a_singular_system_names_its_line(backend: str) -> None:
+    def stepped(a: Any, b: Any) -> Any:
+        s = a @ a.T @ a
+        return jnp.linalg.solve(s, b) @ b
+
+    zeros = np.zeros((2, 2), np.float32)
+    with pytest.raises(RlxError, match="singular") as raised:
+        rlx.jit(stepped, backend=backend)(zeros, zeros)
+    assert raised.value.source is not None
+    assert raised.value.source.file == __file__
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("size", range(1, 7))
+def test_systems_are_solved_with_pivots(backend: str, size: int) -> None:
+    rng = np.random.default_rng(size)
+    a = rng.standard_normal((size, size))
+    a[0, 0] = 0 if size > 1 else a[0, 0]
+    b = rng.standard_normal((size, 2))
+
+    def stepped(a: Any, b: Any) -> Any:
+        return jnp.linalg.solve(a, b).T @ (a @ b) @ (b.T @ b), jnp.linalg.solve(a.T, b[:, 0])
+
+    first, second = rlx.jit(stepped, backend=backend)(a, b)
+    solved = np.linalg.solve(a, b)
+    np.testing.assert_allclose(first, solved.T @ (a @ b) @ (b.T @ b), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(second, np.linalg.solve(a.T, b[:, 0]), rtol=1e-9, atol=1e-9)
+
+
+def test_names_are_those_of_the_program() -> None:
+    def stepped(p: Any, q: Any) -> Any:
+        spread = p @ q @ p.T
+        gain = jnp.linalg.solve(spread, q)
+        return gain @ spread @ gain
+
+    text = source(stepped, np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
+    assert {"spread00", "spread01", "gain00", "gain11"} <= set(re.findall(r"float (\w+) =", text))
+    assert f"// stepped, {__file__.rpartition('/')[2]}:" in text
