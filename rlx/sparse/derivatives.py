@@ -22,7 +22,7 @@ from rlx.errors import ShapeError
 from rlx.ir.graph import calling_source
 from rlx.passes.autodiff.directions import in_many_directions
 from rlx.sparse.coloring import color_hessian, color_jacobian, readable
-from rlx.sparse.constant_indices import taken
+from rlx.sparse.constant_indices import as_indices, taken
 from rlx.sparse.matrix import SparseMatrix
 from rlx.sparse.pattern import Integers, Pattern
 from rlx.sparse.structure import (
@@ -171,9 +171,9 @@ def _seeds(colors: Integers, leaves: Sequence[Any]) -> list[Any]:
     seeds, start = [], 0
     for leaf in leaves:
         shape = shape_of(leaf)
-        own = colors[start : start + math.prod(shape)].astype(np.int32)
+        own = colors[start : start + math.prod(shape)]
         numbers = np.arange(count, dtype=np.int32).reshape(-1, *(1,) * len(shape))
-        is_own = rnp.equal(own.reshape(shape), numbers)
+        is_own = rnp.equal(rnp.reshape(as_indices(own), shape), numbers)
         seeds.append(is_own.astype(element_type(leaf).dtype.numpy))
         start += own.size
     return seeds

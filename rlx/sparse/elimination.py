@@ -21,7 +21,7 @@ import rlx.numpy as rnp
 from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import calling_source
-from rlx.sparse.constant_indices import as_indices, taken
+from rlx.sparse.constant_indices import taken
 from rlx.sparse.pattern import Integers, Pattern, union
 from rlx.transforms.control import scan
 
@@ -82,7 +82,7 @@ def solve(pattern: Pattern, data: Any, b: Any) -> Any:
 
     parts = [
         (rnp.reshape(taken(values, e.sources.ravel()), e.sources.shape),
-         as_indices(e.rows), as_indices(e.columns))
+         e.rows, e.columns)
         for e in (blocks.lower, blocks.diagonal, blocks.upper)
     ]  # fmt: skip
     first = rnp.zeros((size, size + width), dtype)

@@ -16,6 +16,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.op import Trait
 from rlx.sparse import SparseMatrix
+from rlx.sparse.constant_indices import Repetition, as_indices, find_repetition
 from rlx.sparse.pattern import from_entries
 from tests.aot.building import Loaded, needs_compiler
 
@@ -168,6 +169,39 @@ def test_types_are_those_of_the_result() -> None:
     jacobian = rlx.sparse_jacobian(lambda x: x * np.float32(2))(X.astype(np.float32))
     assert jacobian.dtype == np.float32
     assert repr(jacobian) == f"SparseMatrix({N} x {N}, {N} values of float32)"
+
+
+def test_generated_c_is_as_long_for_ten_times_as_many_stages(tmp_path: Path) -> None:
+    def stages(x: Array) -> Array:
+        return (x[:, 2:] * jnp.sin(x[:, :1]) - x[:, 1:2]).ravel()
+
+    program, sizes = rlx.jit(rlx.sparse_jacobian(stages)), []
+    for count in (100, 1000):
+        x = np.ones((count, 3))
+        rlx.aot(program, tmp_path / str(count), name="jac", example_inputs=[x], emit_only=True)
+        sizes.append((tmp_path / str(count) / "jac.c").stat().st_size)
+    assert sizes[1] < 1.02 * sizes[0]
+
+
+RANDOM = np.random.default_rng(0).integers(0, 90, 60)
+TABLES: dict[str, tuple[Array, Repetition | None]] = {
+    "range": (np.arange(100), Repetition(0, 1, 100)),
+    "cycle": (np.tile([3, 1, 2], 40), Repetition(0, 3, 40)),
+    "growing": (
+        np.concatenate([RANDOM[:5], np.arange(300) // 3 * 5 + np.tile([0, 2, 1], 100), RANDOM[:7]]),
+        Repetition(5, 3, 100),
+    ),
+    "random": (RANDOM, None),
+    "mostly_random": (np.concatenate([RANDOM, np.arange(60), RANDOM]), None),
+    "empty": (np.zeros(0, np.int64), None),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_that_repeat_themselves_are_computed(name: str) -> None:
+    table, expected = TABLES[name]
+    assert find_repetition(table) == expected
+    np.testing.assert_array_equal(rlx.jit(lambda x: x + as_indices(table))(0), table)
 
 
 @needs_compiler

@@ -144,8 +144,8 @@ def test_an_elimination_that_is_too_large_says_how_large() -> None:
 
 
 @pytest.mark.slow
-def test_a_grid_of_1e5_unknowns_is_solved() -> None:
-    n = 316
+def test_a_grid_of_1e4_unknowns_is_solved() -> None:
+    n = 100
     grid = np.arange(n * n).reshape(n, n)
     pairs = [(grid[1:], grid[:-1]), (grid[:, 1:], grid[:, :-1])]
     left, right = (np.concatenate([pair[at].ravel() for pair in pairs]) for at in (0, 1))
@@ -155,4 +155,4 @@ def test_a_grid_of_1e5_unknowns_is_solved() -> None:
     data = np.where(pattern.rows == pattern.indices, 4.0, -1.0)
     matrix, b = SparseMatrix(data, pattern), np.ones(n * n)
     x = rlx.jit(SparseMatrix.solve)(matrix, b)
-    np.testing.assert_allclose(matrix.to_scipy() @ np.asarray(x), b, rtol=1e-7)
+    np.testing.assert_allclose(matrix.to_scipy() @ np.asarray(x), b, rtol=1e-10)
