@@ -71,3 +71,17 @@ def test_code_without_libm_includes_no_math_h_and_never_asks_for_a_multiply_add(
 def test_unknown_math_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="unknown math 'fast'"):
         aot(rounding("f32"), tmp_path, math="fast", emit_only=True)
+
+
+@needs_compiler
+@pytest.mark.parametrize("math", ["libm", "none"])
+def test_bit_casts_and_multiply_adds_are_no_calls_without_a_hosted_library(
+    tmp_path: Path, math: str
+) -> None:
+    g = Graph("waves")
+    g.set_outputs([g.sin(g.sqrt(g.abs(g.input("x", (3,)))))])
+    aot(g, tmp_path, math=math, target="x86-64-v3", emit_only=True)
+    flags = ("-O2", "-march=x86-64-v3", "-fno-math-errno")
+    run("cc", "-std=c11", *STRICT, *flags, "-ffreestanding", "-c", "waves.c", cwd=tmp_path)
+    undefined = {line.split()[-1] for line in run("nm", "-u", tmp_path / "waves.o").splitlines()}
+    assert undefined.isdisjoint({"fabsf", "fma", "fmaf", "sqrtf", "memcpy"})

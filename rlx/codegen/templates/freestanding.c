@@ -2,19 +2,27 @@
 // give the bits of libm, in the rounding mode to nearest.
 
 static inline float own_fabsf(float x) {
+#ifdef __GNUC__
+  return __builtin_fabsf(x);
+#else
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
   bits &= 2147483647u;
   memcpy(&x, &bits, sizeof x);
   return x;
+#endif
 }
 
 static inline double own_fabs(double x) {
+#ifdef __GNUC__
+  return __builtin_fabs(x);
+#else
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
   bits &= UINT64_C(9223372036854775807);
   memcpy(&x, &bits, sizeof x);
   return x;
+#endif
 }
 
 // The magnitude of x, which is not negative, with the sign of y.

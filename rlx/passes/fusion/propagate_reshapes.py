@@ -9,6 +9,9 @@ from rlx.ir.shape import Shape
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.simplify_shape import MOVEMENT
 
+_LONGEST_EPILOGUE = 8
+"""Elementwise ops after a product that are looked through."""
+
 
 @graph_pass
 def propagate_reshapes(graph: Graph) -> Rewritten:
@@ -20,6 +23,8 @@ def propagate_reshapes(graph: Graph) -> Rewritten:
         %2: f32[32, 4] = matmul %0, %1
         %3: f32[2, 16, 4] = reshape %2          ->  %3: f32[32, 4] = add %2, %bias
         %4: f32[2, 16, 4] = add %3, %bias           %4: f32[2, 16, 4] = reshape %3
+
+    The product of a vector has a row that its readers lack; they are computed with it.
     """
     return apply_rewrites(graph, (_sink, *MOVEMENT))
 
@@ -30,16 +35,40 @@ def _reads_reshaped(node: Node) -> bool:
 
 @rewrite(having=Trait.ELEMENTWISE, when=_reads_reshaped)
 def _sink(node: Node) -> Value | None:
-    """The rank of the op falls each time it fires: there is an end."""
+    """The rank of the op falls each time it fires, unless it joins a product: there is an end."""
     if node.op.has(Trait.VIEW) or len(node.results) != 1:
         return None
     for operand in node.operands:
         source = operand.node.operands[0] if operand.op is ops.reshape else None
-        if source is None or operand.shape != node.result.shape or source.rank >= operand.rank:
+        if source is None or operand.shape != node.result.shape:
             continue
-        if source.op.has(Trait.ELEMENTWISE) or source.op.has(Trait.EPILOGUE):
+        if source.rank >= operand.rank:
+            found = _lacks_units_of(operand, source) and _follows_product(source)
+        elif any(map(_follows_product, node.operands)):
+            found = False  # where it is, it joins that
+        else:
+            found = source.op.has(Trait.ELEMENTWISE) or source.op.has(Trait.EPILOGUE)
+        if found:
             return _at_shape(node, source.shape)
     return None
+
+
+def _lacks_units_of(operand: Value, source: Value) -> bool:
+    """True if a reshape takes axes of extent 1 away: a product of a vector has a row of it."""
+    kept = tuple(extent for extent in source.shape if extent != 1)
+    return source.rank > operand.rank and kept == operand.shape
+
+
+def _follows_product(value: Value) -> bool:
+    """True for a product, and for what is computed element by element of one at its shape."""
+    seen = 0
+    while value.op.has(Trait.ELEMENTWISE) and seen < _LONGEST_EPILOGUE:
+        alike = (operand for operand in value.node.operands if operand.shape == value.shape)
+        first = next(alike, None)
+        if first is None:
+            return False
+        value, seen = first, seen + 1
+    return value.op.has(Trait.CONTRACTION) and value.op.has(Trait.EPILOGUE)
 
 
 def _at_shape(node: Node, shape: Shape) -> Value | None:

@@ -44,6 +44,40 @@ def test_bias_and_residual_are_added_at_the_rank_of_the_product() -> None:
     )
 
 
+def test_bias_and_activation_join_the_product_of_a_vector() -> None:
+    assert_becomes(
+        propagate_reshapes,
+        """
+          %0: f32[4] = input "x"
+          %1: f32[4, 3] = input "w"
+          %2: f32[3] = input "bias"
+          %3: f32[3] = input "residual"
+          %4: f32[1, 4] = reshape %0 {shape = (1, 4)}
+          %5: f32[1, 3] = matmul %4, %1
+          %6: f32[3] = reshape %5 {shape = (3,)}
+          %7: f32[3] = add %6, %2
+          %8: f32[3] = exp %3
+          %9: f32[3] = add %7, %8
+          return %9
+        """,
+        """
+          %0: f32[4] = input "x"
+          %1: f32[4, 3] = input "w"
+          %2: f32[3] = input "bias"
+          %3: f32[3] = input "residual"
+          %4: f32[1, 4] = reshape %0 {shape = (1, 4)}
+          %5: f32[1, 3] = matmul %4, %1
+          %6: f32[1, 3] = reshape %2 {shape = (1, 3)}
+          %7: f32[1, 3] = add %5, %6
+          %8: f32[3] = exp %3
+          %9: f32[1, 3] = reshape %8 {shape = (1, 3)}
+          %10: f32[1, 3] = add %7, %9
+          %11: f32[3] = reshape %10 {shape = (3,)}
+          return %11
+        """,
+    )
+
+
 @pytest.mark.parametrize(
     ("operand", "full", "target", "expected"),
     [
