@@ -144,12 +144,6 @@ def threshold(x: Any, limit: Any, value: Any) -> Any:
     return rnp.where(rnp.less_equal(x, limit), value, x)
 
 
-@rule("glu")
-def glu(x: Any, axis: int = -1) -> Any:
-    left, right = rnp.split(x, 2, axis)
-    return left * nn.sigmoid(right)
-
-
 @rule("rrelu_with_noise_functional", "rrelu_with_noise")
 def rrelu(
     x: Any, noise: Any, low: Any = 1 / 8, high: Any = 1 / 3, training: bool = False,

@@ -259,12 +259,6 @@ def _product_with(logarithm: Any, x: Any, y: Any) -> Any:
     return rnp.where(is_zero, 0, rnp.multiply(x, logarithm(rnp.where(is_zero, 1, y))))
 
 
-@elementwise("logit", "special_logit")
-def logit(x: Any, eps: float | None = None) -> Any:
-    x = x if eps is None else rnp.clip(x, eps, 1 - eps)
-    return rnp.log(x / (1 - x))
-
-
 @elementwise("digamma", "special_psi", "special_digamma")
 def digamma(x: Any) -> Any:
     """-inf with the sign of zero at 0, NaN at negative integers, as in PyTorch."""
@@ -359,11 +353,6 @@ def where(result: Any, condition: Any, x: Any, y: Any) -> Any:
 def masked_fill(result: Any, x: Any, mask: Any, value: Any) -> Any:
     filling = rnp.asarray(value).astype(result.dtype)
     return rnp.where(mask, filling, x)
-
-
-@rule("isclose")
-def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    return rnp.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 @rule("_to_copy", "to.dtype", "to.device", "prims.convert_element_type", typed=True)

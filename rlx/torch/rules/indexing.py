@@ -173,16 +173,6 @@ def index_add(x: Any, axis: int, index: Any, source: Any, *, alpha: Any = 1) -> 
     return _along(x, axis, index, source, "add")
 
 
-@rule("index_copy")
-def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
-    return _along(x, axis, index, source, "set")
-
-
-@rule("index_fill.int_Scalar", "index_fill.int_Tensor", typed=True)
-def index_fill(result: Any, x: Any, axis: int, index: Any, value: Any) -> Any:
-    return _along(x, axis, index, rnp.asarray(value).astype(result.dtype), "set")
-
-
 @rule("index_reduce")
 def index_reduce(
     x: Any, axis: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
@@ -237,11 +227,6 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     flat, places = rnp.reshape(x, (-1,)), rnp.reshape(index, (-1,))
     source = rnp.reshape(source, (-1,))
     return rnp.reshape(updated(flat, places, source, "add" if accumulate else "set"), x.shape)
-
-
-@rule("take_along_dim")
-def take_along_dim(x: Any, index: Any, axis: int | None = None) -> Any:
-    return rnp.take_along_axis(x, index, axis)
 
 
 @rule("embedding")
@@ -352,22 +337,6 @@ def _bags(offsets: Any, index: Any, count: int) -> Any:
     """Return the bag of each index."""
     places = rnp.arange(index.shape[0]).astype(offsets.dtype)
     return rnp.searchsorted(offsets[:count], places, side="right") - 1
-
-
-@rule("unfold_backward")
-def unfold_backward(g: Any, shape: Sequence[int], axis: int, size: int, step: int) -> Any:
-    import numpy as np
-
-    dtype = g.value.dtype
-    if not shape:
-        return rnp.reshape(g, ())
-    axis %= len(shape)
-    count = (shape[axis] - size) // step + 1
-    places = np.arange(count)[:, None] * step + np.arange(size)
-    front = rnp.moveaxis(rnp.moveaxis(g, -1, axis + 1), (axis, axis + 1), (0, 1))
-    rest = tuple(n for i, n in enumerate(shape) if i != axis)
-    total = rnp.zeros((shape[axis], *rest), dtype).at[places].add(front)
-    return rnp.moveaxis(total, 0, axis)
 
 
 @rule("nonzero_static")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import rlx
@@ -288,12 +287,6 @@ def householder_product(x: Any, factors: Any) -> Any:
 @rule("ormqr")
 def ormqr(x: Any, factors: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     return lax.linalg.ormqr(x, factors, other, left=left, transpose=transpose)
-
-
-@rule("logdet")
-def logdet(x: Any) -> Any:
-    sign, size = linalg.slogdet(x)
-    return rnp.where(rnp.equal(sign, -1), math.nan, size)
 
 
 @rule("geqrf")

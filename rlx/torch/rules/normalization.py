@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,14 +22,6 @@ def layer_norm(
     axes = tuple(range(x.ndim - len(shape), x.ndim))
     y, mean, inverse = _standardized(_wide(x), axes, eps)
     return _affine(y, weight, bias, 0), mean, inverse
-
-
-@rule("layer_norm")
-def layer_norm_alone(
-    x: Any, shape: Sequence[Any], weight: Any = None, bias: Any = None, eps: float = 1e-5,
-    *_: Any,
-) -> Any:  # fmt: skip
-    return layer_norm(x, shape, weight, bias, eps)[0]
 
 
 def _standardized(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
@@ -60,14 +51,6 @@ def group_norm(
     y, mean, inverse = _standardized(parts, (2,), eps)
     y = _affine(rnp.reshape(y, x.shape), weight, bias, x.ndim - 2)
     return y, rnp.squeeze(mean, 2), rnp.squeeze(inverse, 2)
-
-
-@rule("group_norm")
-def group_norm_alone(
-    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
-) -> Any:
-    batch, channels, *rest = x.shape
-    return group_norm(x, weight, bias, batch, channels, math.prod(rest), groups, eps)[0]
 
 
 def _of_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any, Any]:

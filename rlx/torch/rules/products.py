@@ -13,11 +13,6 @@ def matmul(x: Any, y: Any, *_: Any) -> Any:
     return rnp.matmul(x, y)
 
 
-@rule("vdot")
-def vdot(x: Any, y: Any) -> Any:
-    return rnp.matmul(rnp.conj(x), y)
-
-
 @rule("linear")
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     product = rnp.matmul(x, rnp.transpose(weight))
@@ -35,11 +30,6 @@ def addbmm(c: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     return _added(c, rnp.sum(rnp.matmul(x, y), 0), beta, alpha)
 
 
-@rule("addr")
-def addr(c: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    return _added(c, rnp.outer(x, y), beta, alpha)
-
-
 def _added(c: Any, product: Any, beta: Any, alpha: Any) -> Any:
     if not product.value.dtype.is_differentiable:
         beta, alpha = int(beta), int(alpha)
@@ -53,11 +43,6 @@ def _added(c: Any, product: Any, beta: Any, alpha: Any) -> Any:
 @rule("outer", "ger")
 def outer(x: Any, y: Any) -> Any:
     return rnp.outer(x, y)
-
-
-@rule("kron")
-def kron(x: Any, y: Any) -> Any:
-    return rnp.kron(x, y)
 
 
 @rule("_trilinear")
@@ -77,11 +62,3 @@ def trilinear(
 @rule("_int_mm")
 def int_mm(x: Any, y: Any) -> Any:
     return rnp.matmul(x.astype("i32"), y.astype("i32"))
-
-
-@rule("linalg_cross", "cross")
-def cross(x: Any, y: Any, *, dim: int = -1) -> Any:
-    shape = rnp.broadcast_shapes(x.shape, y.shape)
-    x, y = (rnp.moveaxis(rnp.broadcast_to(each, shape), dim, 0) for each in (x, y))
-    parts = [x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return rnp.stack(parts, dim)

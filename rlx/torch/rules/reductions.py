@@ -35,12 +35,6 @@ def sum_(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any)
     return rnp.sum(wide(x, result.dtype), kept_axes(x, axes), keepdims=keepdim)
 
 
-@rule("nansum", typed=True)
-def nansum(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    x = rnp.where(rnp.isnan(x), 0, x) if x.value.dtype.is_float else x
-    return sum_(result, x, axes, keepdim)
-
-
 @rule("mean", "mean.dim", typed=True)
 def mean(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Any:
     return rnp.mean(wide(x, result.dtype), kept_axes(x, axes), keepdims=keepdim)
@@ -114,17 +108,6 @@ def _place(x: Any, axis: int | None, keepdim: bool, search: Any) -> Any:
     return search(_ordered(x), axis, keepdims=keepdim)
 
 
-@rule("aminmax")
-def aminmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> tuple[Any, Any]:
-    if x.ndim == 0:
-        return x, x
-    if dim is None:
-        low, high = amin(x), amax(x)
-        shape = (1,) * x.ndim if keepdim else ()
-        return rnp.reshape(low, shape), rnp.reshape(high, shape)
-    return amin(x, [dim], keepdim), amax(x, [dim], keepdim)
-
-
 @rule("any", "any.dim", "any.dims")
 def any_(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
     return rnp.any(x.astype("bool"), kept_axes(x, axes), keepdims=keepdim)
@@ -133,11 +116,6 @@ def any_(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
 @rule("all", "all.dim", "all.dims")
 def all_(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
     return rnp.all(x.astype("bool"), kept_axes(x, axes), keepdims=keepdim)
-
-
-@rule("count_nonzero", "count_nonzero.dim_IntList")
-def count_nonzero(x: Any, axes: Any = None) -> Any:
-    return rnp.sum(x.astype("bool").astype("i64"), kept_axes(x, axes))
 
 
 def variance(x: Any, axes: Any, correction: Any, keepdim: bool) -> Any:
@@ -170,22 +148,11 @@ def var(x: Any, *given: Any, **named: Any) -> Any:
     return variance(x if x.value.dtype.is_complex else _computed(x), axes, correction, keepdim)
 
 
-@rule("std.correction", "std", "std.dim")
-def std(x: Any, *given: Any, **named: Any) -> Any:
-    return rnp.sqrt(var(x, *given, **named))
-
-
 @rule("var_mean.correction", "var_mean", "var_mean.dim")
 def var_mean(x: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
     axes, correction, keepdim = _correction(given, named)
     x = x if x.value.dtype.is_complex else _computed(x)
     return variance(x, axes, correction, keepdim), rnp.mean(x, kept_axes(x, axes), keepdims=keepdim)
-
-
-@rule("std_mean.correction", "std_mean", "std_mean.dim")
-def std_mean(x: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
-    spread, center = var_mean(x, *given, **named)
-    return rnp.sqrt(spread), center
 
 
 def _computed(x: Any) -> Any:
@@ -261,22 +228,9 @@ def vector_norm(
     return rnp.power(rnp.sum(rnp.power(size, order), chosen, keepdims=keepdim), 1.0 / order)
 
 
-@rule("trace", typed=True)
-def trace(result: Any, x: Any) -> Any:
-    return rnp.sum(wide(rnp.diagonal(x), result.dtype))
-
-
 @rule("equal")
 def equal(x: Any, y: Any) -> Any:
     return rnp.all(rnp.equal(x, y)) if x.shape == y.shape else rnp.asarray(False)
-
-
-@rule("dist")
-def dist(x: Any, y: Any, p: Any = 2) -> Any:
-    from types import SimpleNamespace
-
-    difference = x - y
-    return vector_norm(SimpleNamespace(dtype=difference.value.dtype), difference, p)
 
 
 @rule("_cdist_forward")

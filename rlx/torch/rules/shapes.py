@@ -264,33 +264,6 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Any:
     return rnp.moveaxis(rnp.take(x, places, axis), axis + 1, -1)
 
 
-@rule("pixel_shuffle")
-def pixel_shuffle(x: Any, factor: int) -> Any:
-    *lead, channels, height, width = x.shape
-    blocks = rnp.reshape(x, (*lead, channels // factor**2, factor, factor, height, width))
-    at = len(lead)
-    order = (*range(at), at, at + 3, at + 1, at + 4, at + 2)
-    shape = (*lead, channels // factor**2, height * factor, width * factor)
-    return rnp.reshape(rnp.transpose(blocks, order), shape)
-
-
-@rule("pixel_unshuffle")
-def pixel_unshuffle(x: Any, factor: int) -> Any:
-    *lead, channels, height, width = x.shape
-    blocks = rnp.reshape(x, (*lead, channels, height // factor, factor, width // factor, factor))
-    at = len(lead)
-    order = (*range(at), at, at + 2, at + 4, at + 1, at + 3)
-    shape = (*lead, channels * factor**2, height // factor, width // factor)
-    return rnp.reshape(rnp.transpose(blocks, order), shape)
-
-
-@rule("channel_shuffle", "native_channel_shuffle")
-def channel_shuffle(x: Any, groups: int) -> Any:
-    lead, channels, *rest = x.shape
-    parts = rnp.reshape(x, (lead, groups, channels // groups, math.prod(rest)))
-    return rnp.reshape(rnp.swapaxes(parts, 1, 2), x.shape)
-
-
 @rule("movedim.int", "movedim.intlist", "moveaxis.int", "moveaxis.intlist")
 def movedim(x: Any, source: Any, destination: Any) -> Any:
     return rnp.moveaxis(x, source, destination)
