@@ -36,6 +36,7 @@ from rlx.passes.precision.policy import Precision, target_at
 from rlx.runtime.aot_source import ProgramSource, Traceable, program_source
 from rlx.runtime.blas import is_blas
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
+from rlx.runtime.doubles import warn_of_doubles
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
 from rlx.runtime.lower import c_passes, lower_for
 from rlx.runtime.model_files import load_model_file
@@ -132,6 +133,9 @@ def aot(
     `output_names` names the outputs in C, but for those that replace a param; the keys and fields
     of a function's result do where it is not given.
 
+    For a processor without double precision, a RuntimeWarning names the line of the program that
+    computes in f64 first.
+
     `backend` "c" compiles with a C compiler, "llvm" without one: then there are an object file
     and an archive of the kernels, and `<name>_api.c` to compile with the program that calls it.
     "auto" takes C where there is a compiler for the target. `blas` is that of `rlx.compile`, but
@@ -149,6 +153,7 @@ def aot(
     machine = replace(machine, is_serial=threads is None)
     library = linked_blas(blas)
     program = _lower(source.graph, machine, library)
+    warn_of_doubles(source.graph, program.graph, machine)
     externals = external_functions(program)
     _refuse_python(externals)
     uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)

@@ -15,8 +15,9 @@ from rlx.passes.fusion.fuse import with_bodies
 from rlx.passes.loops.nests import count_terms, has_elements, is_composed
 from rlx.passes.lowering.phases import setup_nodes
 from rlx.passes.ordering import sorted_by_need
-from rlx.passes.rewrite import GraphPass, Rewritten, copy_node, finish, is_leaf, unchanged
+from rlx.passes.rewrite import GraphPass, Rewritten, copy_node, finish, unchanged
 from rlx.passes.rewrites.common_subexpressions import is_impure
+from rlx.passes.rewrites.dead_code import dead_code
 from rlx.passes.rewrites.decompose import expand_pointwise
 from rlx.target import Target
 
@@ -44,7 +45,7 @@ def scalar_regions(target: Target) -> GraphPass:
 
     def form(graph: Graph) -> Rewritten:
         regions = find_regions(graph, target.scalar_budget)
-        return _contracted(graph, regions) if regions else unchanged(graph)
+        return _contracted(graph, regions).then(dead_code) if regions else unchanged(graph)
 
     inner = GraphPass("scalar-regions-inner", lambda g: with_bodies(g, lambda b: form(b).graph))
     live = GraphPass("scalar-regions", form)
@@ -67,7 +68,12 @@ def find_regions(graph: Graph, budget: int) -> list[list[Node]]:
 
 def _is_small(node: Node) -> bool:
     """True for a node whose elements are computed one by one, few of them."""
-    if is_leaf(node) or len(node.results) != 1 or node.lowering is not None or is_impure(node):
+    if (
+        node.op.has(Trait.LEAF)
+        or len(node.results) != 1
+        or node.lowering is not None
+        or is_impure(node)
+    ):
         return False
     result = node.result
     if not result.type.is_static or result.type.layout is not None or is_composed(result):
@@ -132,7 +138,7 @@ def _connected(graph: Graph, small: Collection[Node]) -> list[list[Node]]:
 
     for node in graph.nodes:
         is_small = node in small
-        sources = [o.node for o in node.operands if not is_leaf(o.node)]
+        sources = [o.node for o in node.operands if not o.op.has(Trait.LEAF)]
         ranks[node] = max((ranks[s] + ((s in small) != is_small) for s in sources), default=0)
         if is_small:
             parent[node] = node
@@ -179,17 +185,12 @@ def _append_region(
         operand for node in graph.nodes if node not in members for operand in node.operands
     }
     body, inner = Graph(f"{graph.name}_scalars"), dict[Value, Value]()
-    operands: list[Value] = []
-    for operand in dict.fromkeys(o for node in region for o in node.operands):
-        if operand.node in members:
-            continue
-        if operand.op is ops.constant and operand.type.elements <= LARGEST_VALUE:
-            body.copy_node(operand.node, inner)
-        else:
-            name = _input_name(operand, body)
-            inner[operand] = body.input_of(name, operand.type)
-            operands.append(operand)
-    for node in region:
+    read = dict.fromkeys(o for node in region for o in node.operands if o.node not in members)
+    known = [o for o in read if o.op is ops.constant and o.type.elements <= LARGEST_VALUE]
+    operands = [operand for operand in read if operand not in known]
+    for operand in operands:
+        inner[operand] = body.input_of(_input_name(operand, body), operand.type)
+    for node in (*(operand.node for operand in known), *region):
         body.copy_node(node, inner)
     results = [node.result for node in region if node.result in escaping]
     body.outputs = tuple(inner[result] for result in results)

@@ -169,3 +169,20 @@ def test_the_pipeline_forms_regions_for_targets_of_any_size() -> None:
     for target in (SERVER, replace(SERVER, is_small=True), named_target("cortex-m0")):
         done = pipeline((), target).run(chain)
         assert [node.op for node in done.nodes if node.op is not ops.input] == [ops.scalar_region]
+
+
+def test_constants_that_others_read_stay_theirs() -> None:
+    text = """
+        %0: f32[2, 2] = input "p"
+        %1: f32[64, 2] = input "x"
+        %2: f32[2, 2] = constant [1.0, 0.0, 0.0, 2.0]
+        %3: f32[2, 2] = matmul %0, %2
+        %4: f32[2, 2] = matmul %3, %0
+        %5: f32[2, 2] = matmul %4, %0
+        %6: f32[64, 2] = matmul %1, %2
+        return %5, %6
+        """
+    done = scalar_regions(SERVER)(graph(text))
+    (region,) = (node for node in done.nodes if node.op is ops.scalar_region)
+    assert len(region.results) == 1
+    assert sum(node.op is ops.constant for node in done.nodes) == 1
