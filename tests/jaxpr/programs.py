@@ -1,8 +1,9 @@
 """Programs of libraries on top of JAX: a function, and its arguments.
 
     python -m tests.jaxpr.programs
+    python -m tests.jaxpr.plain_programs
 
-times them under `jax.jit` and under `rlx.from_jax`, one after the other in turns.
+times them, and those of JAX alone, under `jax.jit` and under `rlx.from_jax` in turns.
 """
 
 from __future__ import annotations
@@ -293,6 +294,7 @@ def seconds(function: Callable[..., Any], args: tuple[Any, ...], repeats: int) -
 def compare(name: str) -> tuple[float, float, float, float]:
     """Return seconds of the first call and of later ones: under `jax.jit`, under `from_jax`."""
     import rlx
+    from rlx.runtime.gateway import find_gateway
 
     function, args = PROGRAMS[name]()
     compiled, mine = jax.jit(function), rlx.from_jax(function)  # whose results are ready arrays
@@ -302,6 +304,7 @@ def compare(name: str) -> tuple[float, float, float, float]:
 
     jax.clear_caches()
     first = [seconds(f, args, 1) for f in (theirs, mine)]
+    find_gateway(wait=True)  # which the first program of a process calls without
     repeats = max(3, min(500, int(0.05 / max(seconds(theirs, args, 3), 1e-6))))
     rounds = [[seconds(f, args, repeats) for f in (theirs, mine)] for _ in range(7)]
     later = [min(times) for times in zip(*rounds, strict=True)]

@@ -9,6 +9,7 @@ import rlx
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'rlx[jax]'")
 
+import tests.jaxpr.plain_programs  # noqa: E402, F401  registers programs of JAX alone
 from tests.jaxpr.programs import PROGRAMS, missing  # noqa: E402  after JAX is known to be there
 
 
