@@ -12,7 +12,6 @@ that of `n / s` dense systems of `s` unknowns, the memory `n * s` numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -110,10 +109,12 @@ def block_tridiagonal(pattern: Pattern) -> Blocks:
     """
     n = pattern.shape[0]
     joined = union([pattern, pattern.T])
-    orders = [np.arange(n), _by_levels(joined)]
-    widths = [_bandwidth(joined, order) for order in orders]
-    best = int(np.argmin(widths))
-    order, size = orders[best], max(widths[best], 1)
+    order = np.arange(n)
+    size = max(_bandwidth(joined, order), 1)
+    if size > joined.row_sizes.max(initial=0):  # half of a row's entries is the least there is
+        by_levels = _by_levels(joined)
+        narrower = max(_bandwidth(joined, by_levels), 1)
+        order, size = min((order, size), (by_levels, narrower), key=lambda found: found[1])
     if n * size > _LARGEST:
         raise UnsupportedError(
             f"the elimination of {n} unknowns of bandwidth {size} keeps {n * size} numbers; it "
@@ -165,29 +166,37 @@ def _bandwidth(pattern: Pattern, order: Integers) -> int:
 def _by_levels(pattern: Pattern) -> Integers:
     """Return the vertices of a symmetric pattern by breadth-first levels, component by component.
 
-    A component starts at a vertex of the last level of a search, which is far from others. Within
-    a level, vertices follow the order of their first neighbour in the level before.
+    A component starts at a vertex of the last level of a search, which is far from others.
     """
-    seen = np.zeros(pattern.shape[0], np.bool_)
-    found: list[Integers] = []
-    for vertex in np.argsort(pattern.row_sizes, kind="stable"):
-        if not seen[vertex]:
-            *_, last = _levels(pattern, vertex)
-            far = last[np.argmin(pattern.row_sizes[last])]
-            levels = list(_levels(pattern, far))
-            found += levels
-            seen[np.concatenate(levels)] = True
-    return np.concatenate([np.zeros(0, np.int64), *found])
+    search, order = _Search(pattern), list[int]()
+    sizes = pattern.row_sizes.tolist()
+    for vertex in np.argsort(pattern.row_sizes, kind="stable").tolist():
+        if not search.found[vertex]:
+            last = search.levels(vertex, 1)[-1]
+            for level in search.levels(min(last, key=sizes.__getitem__), 2):
+                order += level
+    return np.array(order, np.int64)
 
 
-def _levels(pattern: Pattern, start: Any) -> Iterator[Integers]:
-    """Yield the levels of a breadth-first search."""
-    seen = np.zeros(pattern.shape[0], np.bool_)
-    level = np.array([start])
-    while len(level):
-        seen[level] = True
-        yield level
-        neighbours = pattern.take(level).indices
-        neighbours = neighbours[~seen[neighbours]]
-        first = np.unique(neighbours, return_index=True)[1]
-        level = neighbours[np.sort(first)]
+class _Search:
+    """Breadth-first searches in a graph."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._starts, self._neighbours = pattern.indptr.tolist(), pattern.indices.tolist()
+        self.found = [0] * pattern.shape[0]
+        """The number of the search that found each vertex last; 0 for none."""
+
+    def levels(self, start: int, number: int) -> list[list[int]]:
+        """Return the levels of search `number`; it goes where no search of its number was."""
+        found, starts, neighbours = self.found, self._starts, self._neighbours
+        found[start] = number
+        levels = [[start]]
+        while levels[-1]:
+            following: list[int] = []
+            for vertex in levels[-1]:
+                for other in neighbours[starts[vertex] : starts[vertex + 1]]:
+                    if found[other] < number:
+                        found[other] = number
+                        following.append(other)
+            levels.append(following)
+        return levels[:-1]

@@ -262,7 +262,7 @@ def _folded_operand(reads: Reads, folds: FoldMap, place: int) -> Pattern:
         other, inside = _elements(reads, folds, 1 - place, box)
         valid = valid & inside & (factor.ravel()[np.where(inside, other, 0)] != 0)
     outer = tuple(map(len, box[: folds.kept]))
-    kept = np.arange(math.prod(outer)).reshape(*outer, *(1,) * len(folds.folded))
+    kept = np.arange(math.prod(outer)).reshape((*outer, *(1,) * len(folds.folded)))
     chosen = np.broadcast_to(valid, tuple(map(len, box))).ravel()
     groups, terms = (
         np.broadcast_to(x, tuple(map(len, box))).ravel()[chosen] for x in (kept, source)

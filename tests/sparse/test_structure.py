@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,17 @@ import pytest
 
 import rlx
 import rlx.numpy as jnp
-from rlx.errors import UnsupportedError
+from rlx.errors import SymbolicExtentError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.reference import evaluate
+from rlx.ir.types import TensorType
 from rlx.passes.autodiff import NonDifferentiableError
 from rlx.sparse import Pattern
 from rlx.sparse.pattern import from_entries
 from rlx.tracing.traced_function import splice
+from tests.fuzz.generate import program
+from tests.fuzz.program import of_rlx
 from tests.records import OpRecord, records
 
 Array = Any
@@ -100,6 +104,7 @@ EXACT: dict[str, tuple[Callable[[Array], Array], Array]] = {
         lambda x: jnp.linalg.solve(jnp.eye(2) * 3 + x.reshape(3, 2, 1), np.ones((3, 2, 1))),
         ROWS_OF_TWO,
     ),
+    "sum_of_nothing": (lambda x: jnp.sum(x[1], axis=()).reshape(1), EYE[1:2]),
     "stopped": (lambda x: x * rlx.stop_gradient(x[::-1]), EYE),
     "rounded": (lambda x: jnp.round(x) + x[0], EYE[[0] * N]),
     "stated_derivative": (_rounded, EYE),
@@ -149,7 +154,10 @@ def test_no_entry_of_the_derivative_is_missing(record: OpRecord) -> None:
     found = _of_floats(record)
     if found is None:
         return
-    function, floats = found
+    _require_entries(*found, smooth=record.smooth)
+
+
+def _require_entries(function: Callable[[Any], Any], floats: list[Array], *, smooth: bool) -> None:
     missing = ~rlx.jacobian_sparsity(function)(floats).todense()
     tangents = rlx.make_graph(lambda x, dx: rlx.jvp(function, (x,), (dx,)))(floats, floats)
     sizes = [array.size for array in floats]
@@ -158,10 +166,28 @@ def test_no_entry_of_the_derivative_is_missing(record: OpRecord) -> None:
         moved = [u.reshape(x.shape).astype(x.dtype) for u, x in zip(unit, floats, strict=True)]
         value, slope = _halves(tangents, [*floats, *moved])
         assert not (missing[:, column] & np.isfinite(slope) & (slope != 0)).any()
-        if record.smooth:
+        if smooth:
             further = [x + 1e-3 * u for x, u in zip(floats, moved, strict=True)]
             changed = _halves(tangents, [*further, *moved])[0] != value
             assert not (missing[:, column] & changed).any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_no_entry_of_a_random_program_is_missing(seed: int) -> None:
+    drawn = replace(program(seed), transformation="none", symbolic=False)
+    arrays = drawn.arrays()
+    moving = [at for at, x in enumerate(arrays) if x.dtype in (np.float32, np.float64)]
+
+    def function(floats: Any) -> Any:
+        given = [jnp.asarray(x) for x in arrays]
+        for at, x in zip(moving, floats, strict=True):
+            given[at] = x
+        results = rlx.tree_leaves(drawn.function(of_rlx())(*given))
+        return [y for y in results if y.dtype in (np.float32, np.float64)]
+
+    if moving and rlx.tree_leaves(rlx.eval_shape(function, [arrays[at] for at in moving])):
+        _require_entries(function, [np.asarray(arrays[at]) for at in moving], smooth=False)
 
 
 def _halves(graph: rlx.Graph, arrays: list[Array]) -> tuple[Array, Array]:
@@ -257,9 +283,16 @@ def test_spy_draws_a_dot_for_an_element_or_for_a_block() -> None:
     assert drawn == ["⠑⢄", "100 x 100, 100 nonzeros, 25 x 25 elements a dot"]
 
 
-def test_integers_and_complex_numbers_have_no_sparse_derivative() -> None:
-    with pytest.raises(NonDifferentiableError, match="argument 'x' of dtype i64"):
-        rlx.jacobian_sparsity(lambda x: x * 2.0)(np.arange(3))
+@pytest.mark.parametrize("dtype", ["i64", "c64"])
+def test_integers_and_complex_numbers_have_no_sparse_derivative(dtype: str) -> None:
+    with pytest.raises(NonDifferentiableError, match=f"argument 'x' of dtype {dtype}"):
+        rlx.jacobian_sparsity(lambda x: x * 2.0)(rlx.ShapeDtypeStruct((3,), dtype))
+
+
+def test_a_symbolic_extent_has_no_pattern() -> None:
+    x = TensorType(DType.F32, (rlx.Dim("n"),))
+    with pytest.raises(SymbolicExtentError, match="by 'x' of type f32"):
+        rlx.jacobian_sparsity(lambda x: x * 2.0)(x)
 
 
 def test_a_pattern_that_is_too_large_names_the_op_and_its_line() -> None:
