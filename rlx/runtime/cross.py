@@ -135,6 +135,8 @@ class Compiler:
     flags: tuple[str, ...] = ()
     links: bool = True
     """False where there are no shared libraries."""
+    system: str = ""
+    """A triple, or another text that names the system that libraries are for; else this one's."""
 
     def build(
         self,
@@ -153,7 +155,7 @@ class Compiler:
         command = [*self.command, "-std=c11", *usual, *self.flags, *extra]
         command += ["-fPIC"] if self.links else []
         run_tool([*command, "-c", str(source), "-o", str(object_file)])
-        library = directory / f"lib{name}.so" if self.links else None
+        library = directory / _library_name(name, self.system) if self.links else None
         if library is not None:
             linking = [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file)]
             linking += ["-o", str(library), *_linked(libraries)]
@@ -163,6 +165,15 @@ class Compiler:
         run_tool([*self.archiver, "rcsD", str(archive), str(object_file)])
         object_file.unlink()
         return library, archive
+
+
+def _library_name(name: str, system: str) -> str:
+    """Return what a system calls a shared library; it is Linux's by default, as is the format."""
+    words = (system or platform.system()).lower()
+    if "windows" in words or "mingw" in words:
+        return f"{name}.dll"
+    is_apple = any(word in words for word in ("macos", "darwin", "apple"))
+    return f"lib{name}.dylib" if is_apple else f"lib{name}.so"
 
 
 def _link(command: list[str], *, stays: bool) -> None:
@@ -207,7 +218,7 @@ def find_compiler(target: str, cc: str | None = None) -> Compiler:
         return _here(level)
     if shutil.which(f"{triple}-gcc"):
         links = not _is_bare(triple)
-        return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level), links)
+        return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level), links, triple)
     return zig_compiler(triple, _LEVELS[level].zig if level in _LEVELS else ())
 
 
@@ -245,7 +256,7 @@ def zig_compiler(triple: str, more: tuple[str, ...] = ()) -> Compiler:
     zig = (sys.executable, "-m", _ZIG_MODULE)
     # Zig's debug checks would need a runtime library of their own.
     flags = ("-target", triple, "-fno-sanitize=undefined", *more)
-    return Compiler((*zig, "cc"), (*zig, "ar"), flags, links=not _is_bare(triple))
+    return Compiler((*zig, "cc"), (*zig, "ar"), flags, links=not _is_bare(triple), system=triple)
 
 
 def _has_zig() -> bool:
@@ -296,17 +307,24 @@ def _named(command: tuple[str, ...], level: str) -> Compiler:
         )
     named = command[0].removesuffix("gcc") + "ar"
     archiver = named if command[0].endswith("gcc") and shutil.which(named) else "ar"
-    if not _is_for_here(command):
-        return Compiler(command, (archiver,), _level_flags(level), links=level not in _CORES)
+    system = _system_of(command)
+    if not system.startswith(f"{platform.machine()}-") or not _is_run_here(system):
+        links = level not in _CORES
+        return Compiler(command, (archiver,), _level_flags(level), links=links, system=system)
     return Compiler(command, (archiver,), _proven(describe(command), level))
 
 
-def _is_for_here(command: tuple[str, ...]) -> bool:
-    """True if a compiler says that it compiles for this kind of machine."""
+def _system_of(command: tuple[str, ...]) -> str:
+    """Return the triple that a compiler says it compiles for, or nothing."""
     try:
-        return run_tool([*command, "-dumpmachine"]).startswith(f"{platform.machine()}-")
+        return run_tool([*command, "-dumpmachine"]).strip()
     except ToolchainError:
-        return False
+        return ""
+
+
+def _is_run_here(triple: str) -> bool:
+    """True if this system loads the libraries of another, going by their names."""
+    return _library_name("", triple) == _library_name("", platform.system())
 
 
 def _proven(toolchain: Toolchain, level: str) -> tuple[str, ...]:

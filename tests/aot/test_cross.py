@@ -85,6 +85,47 @@ def integer_network() -> Graph:
 
 @needs_zig
 @pytest.mark.slow
+@pytest.mark.parametrize("make", [encoder_layer, training_step, splat_step])
+def test_a_windows_program_agrees_with_the_reference(tmp_path: Path, make: type[Graph]) -> None:
+    if shutil.which("wine") is None:
+        pytest.skip("wine is not installed (Debian: wine, wine64)")
+    graph = make()
+    params = params_of(graph)
+    artifact = aot(graph, tmp_path, params=params, target="x86_64-windows-gnu")
+    program, sample = tmp_path / "sample.exe", tmp_path / "dump.c"
+    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
+    zig = zig_compiler("x86_64-windows-gnu")
+    run(*zig.command, *zig.flags, sample, *_archives(artifact), "-o", program)
+    run("wine", program, cwd=tmp_path)
+    given = np.fromfile(tmp_path / "y.bin", np.float32)
+    expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
+    np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-4, atol=2e-5)
+
+
+@needs_zig
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "name", "magic"),
+    [
+        ("x86_64-windows-gnu", "step.dll", b"MZ"),
+        ("x86_64-macos", "libstep.dylib", b"\xcf\xfa\xed\xfe\x07\0\0\x01"),
+        ("aarch64-macos", "libstep.dylib", b"\xcf\xfa\xed\xfe\x0c\0\0\x01"),
+        ("aarch64-linux-musl", "libstep.so", b"\x7fELF"),
+    ],
+)
+def test_a_library_has_the_name_and_format_of_its_system(
+    tmp_path: Path, target: str, name: str, magic: bytes
+) -> None:
+    graph = training_step()
+    artifact = aot(graph, tmp_path, name="step", params=params_of(graph), target=target)
+    assert artifact.library == tmp_path / name
+    assert artifact.library.read_bytes().startswith(magic)
+    assert artifact.archive is not None
+    assert artifact.archive.stat().st_size > 0
+
+
+@needs_zig
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "dots"),
     [("aarch64-linux-musl", False), ("aarch64-dotprod", True), ("riscv64-linux-musl", False)],
