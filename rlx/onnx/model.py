@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,9 @@ NEWEST_OPSET = onnx.defs.onnx_opset_version()
 _UNREADABLE = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 """What the onnx package raises for a tensor that is not what it claims to be."""
 
+_LARGE = 1 << 12
+"""Bytes of tensors that are large."""
+
 _MALFORMED = "the model is malformed: export it again"
 
 
@@ -39,6 +44,10 @@ class Model:
     opsets: dict[str, int]
     functions: dict[tuple[str, str], Any]
     limits: LoadLimits
+    arrays: Mapping[str, Array]
+    """Large initializers by name; the parsed message has them without their bytes."""
+    file: tuple[Path, tuple[int, int]] | None = None
+    """The file that they are mapped from, and its stamp when it was read."""
 
     @property
     def graph(self) -> Any:
@@ -54,6 +63,9 @@ class Model:
             )
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             return external_array(tensor, self.folder, self.title)
+        if tensor.name in self.arrays and not tensor.HasField("raw_data"):
+            self._check_file()
+            return self.arrays[tensor.name]
         try:
             return numpy_helper.to_array(tensor)
         except _UNREADABLE as error:
@@ -62,27 +74,75 @@ class Model:
                 remedy="the file is damaged: export or download it again",
             ) from None
 
+    def _check_file(self) -> None:
+        """Raise InputError if the file that arrays are mapped from was written since."""
+        if self.file is None or not self.file[0].exists():  # what was removed stays mapped
+            return
+        if _stamp(self.file[0]) != self.file[1]:
+            raise InputError(
+                f"{self.title} was overwritten while a session of it is in use",
+                remedy="make a new session, or write models to another path",
+            )
+
 
 def read_model(
-    source: str | os.PathLike[str] | bytes | Any, limits: LoadLimits | None = None
+    source: str | os.PathLike[str] | bytes | Any,
+    limits: LoadLimits | None = None,
+    *,
+    mapped: bool = False,
 ) -> Model:
-    """Parse a path, the bytes of a file, or take a `ModelProto` as it is."""
+    """Parse a path, the bytes of a file, or take a `ModelProto` as it is.
+
+    With `mapped`, large initializers of a path are mapped, not copied: their file is not to be
+    overwritten as long as the model is used.
+    """
     name = str(source) if isinstance(source, (str, os.PathLike)) else "model"
     with loading(limits, name) as budget:
-        proto, title, folder = _proto_of(source, budget)
-        budget.file = title
-        return _checked_model(proto, title, folder, budget)
+        if isinstance(source, onnx.ModelProto):
+            budget.file = title = source.graph.name or "model"
+            return _checked_model(source, title, None, budget)
+        if isinstance(source, bytes):
+            budget.charge_bytes(len(source))
+            budget.file = "model"
+            proto = _parsed(source, "model")
+            return _with_arrays(_checked_model(proto, "model", None, budget), source, None)
+        path = Path(source)
+        content = _content(path, budget)
+        proto = _parsed(content, str(path))
+        budget.file = path.name
+        model = _checked_model(proto, path.name, path.parent, budget)
+        return _with_arrays(model, content, path if mapped else None)
 
 
-def _proto_of(source: Any, budget: Budget) -> tuple[Any, str, Path | None]:
-    """Return the parsed file, its title and its folder."""
-    if isinstance(source, onnx.ModelProto):
-        return source, source.graph.name or "model", None
-    if isinstance(source, bytes):
-        budget.charge_bytes(len(source))
-        return _parsed(source, "model"), "model", None
-    path = Path(source)
-    return _parsed(_content(path, budget), str(path)), path.name, path.parent
+def _with_arrays(model: Model, content: bytes, path: Path | None) -> Model:
+    """Return a model whose large initializers are arrays: else both are kept in memory.
+
+    They are mapped where `content` is that of the file at `path`.
+    """
+    counts = Counter(tensor.name for tensor in model.graph.initializer)
+    arrays, place = {}, 0
+    for tensor in model.graph.initializer:
+        raw = tensor.raw_data
+        if len(raw) > _LARGE and counts[tensor.name] == 1:
+            array = model.array(tensor)
+            if path is not None and array.nbytes == len(raw):
+                at = content.find(raw, place)  # or that of equal bytes, which is as good
+                place = at if at >= 0 else content.index(raw)
+                array = np.memmap(path, array.dtype, "r", place, array.shape)
+            arrays[tensor.name] = array
+            tensor.ClearField("raw_data")
+    if not arrays:
+        return model
+    lean = model.proto.SerializeToString()  # the memory of a message is that of all it had
+    proto = onnx.ModelProto.FromString(lean)
+    file = None if path is None else (path, _stamp(path))
+    return replace(model, proto=proto, functions=_functions(proto), arrays=arrays, file=file)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return what changes when a file is written."""
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size
 
 
 def _checked_model(proto: Any, title: str, folder: Path | None, budget: Budget) -> Model:
@@ -98,12 +158,16 @@ def _checked_model(proto: Any, title: str, folder: Path | None, budget: Budget) 
     _require_known(opsets, title)
     for graph in (proto.graph, *proto.functions):
         check_structure(graph, title, budget)
-    functions = {(_domain(f.domain), f.name): f for f in proto.functions}
+    functions = _functions(proto)
     if len(functions) < len(proto.functions):
         raise FormatError(
             f"{title}: two functions have the same domain and name", remedy=_MALFORMED
         )
-    return Model(proto, title, folder, opsets, functions, budget.limits)
+    return Model(proto, title, folder, opsets, functions, budget.limits, {})
+
+
+def _functions(proto: Any) -> dict[tuple[str, str], Any]:
+    return {(_domain(f.domain), f.name): f for f in proto.functions}
 
 
 def _content(path: Path, budget: Budget) -> bytes:

@@ -101,7 +101,7 @@ class InferenceSession:
         _check_keywords(others)
         check_providers(providers)
         self._options = sess_options or SessionOptions()
-        self._model = read_model(path_or_bytes, limits)
+        self._model = read_model(path_or_bytes, limits, mapped=True)
         self._backend = backend
         self._threads = threads or _threads_of(self._options)
         self._inputs = declared_inputs(self._model)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -393,3 +395,44 @@ _NOT_HERE = {
     "RunOptions": {"add_active_adapter"},
 }  # fmt: skip
 """What takes vectors of C++, sparse tensors, device memory or adapters."""
+
+
+def products(path: Path, scale: float) -> np.ndarray[Any, Any]:
+    """Write a model of one product to `path`; return its weights."""
+    weights = np.linspace(-scale, scale, 64 * 64, dtype=np.float32).reshape(64, 64)
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 20]> g (float[n, 64] x) => (y) { y = MatMul(x, w) }'
+    )
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(made, path)
+    return weights
+
+
+def test_large_weights_are_mapped_from_the_file_and_kept_once(tmp_path: Path) -> None:
+    weights = products(tmp_path / "model.onnx", 1.0)
+    session = InferenceSession(tmp_path / "model.onnx")
+    model = session._model
+    assert isinstance(model.arrays["w"], np.memmap)
+    assert not model.graph.initializer[0].raw_data
+    x = np.ones((2, 64), np.float32)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], x @ weights, rtol=1e-4, atol=1e-4)
+    (tmp_path / "model.onnx").unlink()  # what was removed stays mapped
+    x = np.ones((3, 64), np.float32)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], x @ weights, rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_that_is_overwritten_under_a_session_is_an_error_when_it_compiles(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "model.onnx"
+    weights = products(path, 1.0)
+    session = InferenceSession(path)
+    x = np.ones((2, 64), np.float32)
+    session.run(None, {"x": x})
+    graph = rlx.onnx.load(path, dims={"n": 2})
+    products(path, 2.0)
+    os.utime(path, ns=(0, 0))  # clocks of files may be coarse
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], x @ weights, rtol=1e-4, atol=1e-4)
+    with pytest.raises(InputError, match="was overwritten while a session"):
+        session.run(None, {"x": np.ones((3, 64), np.float32)})
+    np.testing.assert_array_equal(graph.param_values["w"], weights)  # graphs have their own
