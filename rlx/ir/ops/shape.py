@@ -125,9 +125,18 @@ def reverse(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
 
 @op(_FAMILY, Trait.MOVEMENT)
 def pad(
-    x: TensorType, *, low: tuple[Extent, ...], high: tuple[Extent, ...], value: float = 0
+    x: TensorType,
+    *,
+    low: tuple[Extent, ...],
+    high: tuple[Extent, ...],
+    value: float = 0,
+    structural: bool = False,
 ) -> TensorType:
-    """Add `low[d]` elements before and `high[d]` after axis `d`, all equal to `value`."""
+    """Add `low[d]` elements before and `high[d]` after axis `d`, all equal to `value`.
+
+    Zeros of a `structural` pad are absent entries, as those of a structural constant.
+    """
+    del structural
     if len(low) != x.rank or len(high) != x.rank:
         raise ShapeError(
             f"low {low} and high {high} must name each of the {x.rank} axes",

@@ -49,7 +49,14 @@ def structural_zeros(graph: Graph) -> Rewritten:
 
     constant [1.0, 0.0]      ->      constant structural [1.0, 0.0]
     """
-    return apply_rewrites(graph, [_made_structural])
+    return apply_rewrites(graph, [_made_structural, _padded_by_structural])
+
+
+@rewrite(ops.pad)
+def _padded_by_structural(node: Node) -> Value | None:
+    if node.attribute("structural") or node.attribute("value") != 0:
+        return None
+    return ops.pad(*node.operands, **{**node.attrs.as_dict(), "structural": True})
 
 
 @rewrite(ops.constant)

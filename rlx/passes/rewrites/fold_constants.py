@@ -84,4 +84,6 @@ def _has_structural_zeros(node: Node) -> bool:
         return absent[0]
     if node.op.has(Trait.BILINEAR):
         return any(absent)
+    if node.op is ops.pad:
+        return absent[0] and bool(node.attribute("structural"))
     return (node.op.has(Trait.LINEAR) or node.op is ops.cast) and all(absent)

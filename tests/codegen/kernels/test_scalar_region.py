@@ -69,18 +69,33 @@ def test_a_filter_is_one_function_without_products_by_zero() -> None:
     assert text.count("double n") == 2, "sine and cosine share the reduction of their angle"
 
 
-def turned(x: Any, p: Any) -> Any:
-    """A covariance through a derivative of which half is zero."""
-    f = rlx.jacfwd(lambda x: jnp.stack([x[0], jnp.sin(x[1])]))(x)
-    return f @ p @ f.T @ f
+def gradient(x: Any) -> Any:
+    return jnp.stack([x[0], jnp.sin(x[1])])
+
+
+def potential(x: Any) -> Any:
+    """What `gradient` is the gradient of."""
+    return 0.5 * x[0] * x[0] - jnp.cos(x[1])
+
+
+DERIVATIVES = {
+    "jacfwd": rlx.jacfwd(gradient),
+    "jacrev": rlx.jacrev(gradient),
+    "hessian": rlx.hessian(potential),
+}
 
 
 POSITION = np.array([0.5, 0.25], np.float32)
 INFINITE = np.array([[np.inf, 1.0], [2.0, 3.0]], np.float32)
 
 
+@pytest.mark.parametrize("name", ["jacfwd", "jacrev", "hessian"])
 @pytest.mark.parametrize("backend", ["c", "llvm"])
-def test_entries_of_a_derivative_that_are_zero_are_absent(backend: str) -> None:
+def test_entries_of_a_derivative_that_are_zero_are_absent(backend: str, name: str) -> None:
+    def turned(x: Any, p: Any) -> Any:
+        f = DERIVATIVES[name](x)
+        return f @ p @ f.T @ f
+
     found = rlx.jit(turned, backend=backend)(POSITION, INFINITE)
     c = np.cos(0.25)
     np.testing.assert_allclose(found, [[np.inf, c * c], [2 * c, 3 * c**3]], rtol=1e-6)

@@ -97,7 +97,7 @@ class Elements:
         found = index_map(node)
         if found is not None and not node.op.has(Trait.MOVEMENT):
             return self._computed(node, found, index)
-        piece = None if found is None else _piece_at(found, index)
+        piece = None if found is None else piece_at(found, index)
         if piece is not None:
             return self.piece(node, piece, index)
         if found is None or found.fill is None:
@@ -142,7 +142,7 @@ class Elements:
             return False
         if value.op is ops.add:
             return all(self._is_padding(value.node, each, at) for each in found.pieces)
-        inner = _piece_at(found, at)
+        inner = piece_at(found, at)
         return found.fill == 0 if inner is None else self._is_padding(value.node, inner, at)
 
     def contraction(self, node: Node) -> Contraction:
@@ -154,7 +154,7 @@ def _located(position: Position, index: Index) -> Index:
     return tuple(_coordinate(each, index) for each in position)
 
 
-def _piece_at(found: IndexMap, index: Index) -> Piece | None:
+def piece_at(found: IndexMap, index: Index) -> Piece | None:
     """Return the piece that contains an index; along axes that move, pieces are whole."""
     return next((piece for piece in found.pieces if _holds(piece.box, index)), None)
 

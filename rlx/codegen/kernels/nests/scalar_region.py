@@ -14,7 +14,14 @@ import numpy as np
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.elimination import eliminate_rows
-from rlx.codegen.kernels.nests.elements import Array, Contraction, Elements, Index, Scalars
+from rlx.codegen.kernels.nests.elements import (
+    Array,
+    Contraction,
+    Elements,
+    Index,
+    Scalars,
+    piece_at,
+)
 from rlx.codegen.kernels.nests.registers import name_at
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import literal, real, store
@@ -40,6 +47,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import Source
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.index_maps import index_map
 from rlx.ir.shape import static_strides
 
 LONGEST = 8
@@ -125,12 +133,20 @@ class RegionValues(Elements):
     def _element(self, node: Node, index: Index) -> E:
         if node.op.name in NEAR_FUNCTIONS:
             return self._of_angle(node, index)
+        if node.op is ops.pad and node.attribute("structural") and self._is_filled(node, index):
+            return self.numbers.zero(Prim(node.result.dtype.value))
         if node.op is not ops.constant:
             return self.at(node.result, index)
         number = node.attribute("value").array[index].item()
         if number == 0 and node.attribute("structural") and node.result.dtype.is_float:
             return self.numbers.zero(Prim(node.result.dtype.value))
         return real(literal(number, node.result.dtype))
+
+    def _is_filled(self, node: Node, index: Index) -> bool:
+        """True for an element of a float pad that its operand has not."""
+        found = index_map(node)
+        is_float = node.result.dtype.is_float and node.attribute("value") == 0
+        return is_float and found is not None and piece_at(found, index) is None
 
     def _own(self, element: E, value: Value, index: Index) -> E:
         """Return the value that an element has, and note whose it is."""

@@ -46,7 +46,7 @@ def reverse_transpose(at: Pullback, x: Value, *, axes: tuple[int, ...]) -> Deriv
 
 
 def pad_transpose(
-    at: Pullback, x: Value, *, low: Sequence[Extent], high: Sequence[Extent], value: float
+    at: Pullback, x: Value, *, low: Sequence[Extent], high: Sequence[Extent], **_: object
 ) -> Derivatives:
     g = at.cotangent
     for axis, (before, extent) in enumerate(zip(low, x.shape, strict=True)):
@@ -82,7 +82,7 @@ def _pad_axis(x: Value, axis: int, before: Extent, after: Extent) -> Value:
     if before == 0 and after == 0:
         return x
     none, rest = (0,) * axis, (0,) * (x.rank - axis - 1)
-    return ops.pad(x, low=(*none, before, *rest), high=(*none, after, *rest))
+    return ops.pad(x, low=(*none, before, *rest), high=(*none, after, *rest), structural=True)
 
 
 def _spread_axis(x: Value, axis: int, step: int) -> Value:
@@ -100,5 +100,5 @@ linear(ops.expand, expand_transpose)
 linear(ops.narrow, narrow_transpose)
 linear(ops.concat, concat_transpose)
 linear(ops.reverse, reverse_transpose)
-linear(ops.pad, pad_transpose, value=0)
+linear(ops.pad, pad_transpose, value=0, structural=True)
 linear(ops.slice, slice_transpose)

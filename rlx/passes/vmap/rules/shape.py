@@ -28,9 +28,15 @@ def transpose_batch(at: Batching, x: Value, *, perm: tuple[int, ...]) -> Batched
 
 @batch(ops.pad)
 def pad_batch(
-    at: Batching, x: Value, *, low: tuple[Extent, ...], high: tuple[Extent, ...], value: float
+    at: Batching,
+    x: Value,
+    *,
+    low: tuple[Extent, ...],
+    high: tuple[Extent, ...],
+    value: float,
+    structural: bool,
 ) -> Batched:
-    return ops.pad(x, low=(0, *low), high=(0, *high), value=value)
+    return ops.pad(x, low=(0, *low), high=(0, *high), value=value, structural=structural)
 
 
 @batch(ops.slice)
