@@ -154,11 +154,15 @@ def _connected(graph: Graph, small: Collection[Node]) -> list[list[Node]]:
 def _contracted(graph: Graph, regions: Sequence[Sequence[Node]]) -> Rewritten:
     """Return the graph with each region as one node, where its last node was."""
     region_of = {node: number for number, region in enumerate(regions) for node in region}
+    escaping = set(graph.outputs)
+    for node in graph.nodes:
+        here = region_of.get(node)
+        escaping |= {o for o in node.operands if here is None or region_of.get(o.node) != here}
     target = Graph(graph.name)
     value_map: dict[Value, Value] = {}
     for unit in _ordered(graph, regions, region_of):
         if unit in region_of:
-            _append_region(graph, target, regions[region_of[unit]], value_map)
+            _append_region(target, regions[region_of[unit]], escaping, value_map)
         else:
             copy_node(target, unit, value_map)
     finish(target, graph, value_map)
@@ -178,13 +182,14 @@ def _ordered(
 
 
 def _append_region(
-    graph: Graph, target: Graph, region: Sequence[Node], value_map: dict[Value, Value]
+    target: Graph,
+    region: Sequence[Node],
+    escaping: Collection[Value],
+    value_map: dict[Value, Value],
 ) -> None:
+    """Append a region as one node; `escaping` are the values that are read outside of regions."""
     members = set(region)
-    escaping = set(graph.outputs) | {
-        operand for node in graph.nodes if node not in members for operand in node.operands
-    }
-    body, inner = Graph(f"{graph.name}_scalars"), dict[Value, Value]()
+    body, inner = Graph(f"{target.name}_scalars"), dict[Value, Value]()
     read = dict.fromkeys(o for node in region for o in node.operands if o.node not in members)
     known = [o for o in read if o.op is ops.constant and o.type.elements <= LARGEST_VALUE]
     operands = [operand for operand in read if operand not in known]

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 import rlx
 import rlx.numpy as jnp
 from bench.embedded.control import FILTER_INPUTS, kalman_filter
 from rlx.errors import RlxError
+from rlx.ir.graph import Graph
+from rlx.ir.reference import evaluate
+from rlx.passes.fusion import scalar_regions
+from tests.properties.graphs import feeds_for, random_graphs
 
 BACK_ENDS = ("c", "llvm", "reference")
 
@@ -155,3 +160,20 @@ def test_names_are_those_of_the_program() -> None:
     text = source(stepped, np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
     assert {"spread00", "spread01", "gain00", "gain11"} <= set(re.findall(r"float (\w+) =", text))
     assert f"// stepped, {__file__.rpartition('/')[2]}:" in text
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random_graphs(donations=False))
+def test_regions_have_the_values_of_their_nodes(graph: Graph) -> None:
+    fewest = scalar_regions.FEWEST_KERNELS
+    scalar_regions.FEWEST_KERNELS = 0  # any small nodes are a region
+    try:
+        feeds = feeds_for(graph)
+        params = {str(v.node.name): feeds[str(v.node.name)] for v in graph.params}
+        run = rlx.compile(graph, backend="llvm", params=params)
+        inputs = {name: array for name, array in feeds.items() if name not in params}
+        for found, expected in zip(run.run(inputs), evaluate(graph, feeds), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5)
+    finally:
+        scalar_regions.FEWEST_KERNELS = fewest
