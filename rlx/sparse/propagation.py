@@ -91,11 +91,12 @@ def propagate(
     seeds: Mapping[Value, Pattern],
     columns: int,
     known: Mapping[Value, Array] | None = None,
+    after: Callable[[Reads, Pattern], Pattern] = lambda _, pattern: pattern,
 ) -> list[Pattern]:
     """Return what each output depends on: elements x `columns`.
 
     `seeds` are the patterns of inputs; other inputs depend on nothing. `known` are values of
-    inputs that are constant.
+    inputs that are constant. `after` changes what is found for each result of a node.
     """
     patterns: dict[Value, Pattern] = {v: p for v, p in seeds.items() if p.nnz}
     values: dict[Value, Array] = dict(known or {})
@@ -113,7 +114,7 @@ def propagate(
             if reads.active:
                 found = _patterns(reads)
                 pairs = zip(node.results, found, strict=True)
-                patterns.update((r, p) for r, p in pairs if p is not None and p.nnz)
+                patterns.update((r, after(reads, p)) for r, p in pairs if p is not None and p.nnz)
             elif (arrays := _evaluated(reads)) is not None:
                 values.update(zip(node.results, arrays, strict=True))
         except RlxError as error:

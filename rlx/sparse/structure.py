@@ -7,33 +7,39 @@ among the tangents of the arguments. It has an entry wherever `jvp` may give a n
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rlx.errors import SymbolicExtentError
-from rlx.ir.graph import calling_source
+from rlx.ir.graph import Value, calling_source
+from rlx.ir.op import Trait
 from rlx.passes.autodiff import NonDifferentiableError
 from rlx.sparse.pattern import Pattern, from_entries, stack, union
+from rlx.sparse.propagation import Reads
 from rlx.sparse.rules import propagate
 from rlx.tracing.arguments import Chosen, choose, positions
 from rlx.tracing.pytree import tree_map, tree_unflatten
 from rlx.tracing.trace import source_names
-from rlx.tracing.traced_function import Specification, trace
+from rlx.tracing.traced_function import Specification, TracedFunction, trace
 from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.differentiate import jvp, vjp
 
 Function = Callable[..., Any]
 
 
-def jacobian_sparsity(fun: Function, argnums: int | Sequence[int] = 0) -> Function:
+def jacobian_sparsity(
+    fun: Function, argnums: int | Sequence[int] = 0, *, nonlinear: bool = False
+) -> Function:
     """Return a function that gives the `Pattern` of the Jacobian of `fun`.
 
     Rows are the elements of the result, columns those of the arguments `argnums`, both in the
     order of `rlx.ravel_pytree`. An entry that is missing is zero at every point: of the arguments
-    `argnums` only shapes and dtypes count. A `ShapeDtypeStruct` may take their place.
+    `argnums` only shapes and dtypes count. A `ShapeDtypeStruct` may take their place. With
+    `nonlinear`, only those entries whose value may depend on these arguments: the others are the
+    same number at every point.
 
         rlx.jacobian_sparsity(lambda x: x[1:] - x[:-1])(x)      # two entries in each row
 
@@ -45,7 +51,8 @@ def jacobian_sparsity(fun: Function, argnums: int | Sequence[int] = 0) -> Functi
     @functools.wraps(fun)
     def transformed(*args: Any, **kwargs: Any) -> Pattern:
         return pattern_of_tangents(lambda f, x, dx, _: jvp(f, (x,), (dx,))[1],
-                                   real_arguments(fun, argnums, args, kwargs))  # fmt: skip
+                                   real_arguments(fun, argnums, args, kwargs),
+                                   nonlinear=nonlinear)  # fmt: skip
 
     return transformed
 
@@ -114,8 +121,13 @@ def pattern_of_tangents(
     tangents: Callable[[Function, list[Any], list[Any], list[Any]], Any],
     chosen: Chosen,
     more: Sequence[Specification] = (),
+    *,
+    nonlinear: bool = False,
 ) -> Pattern:
-    """Return what the results of `tangents(f, leaves, tangents of leaves, more)` depend on."""
+    """Return what the results of `tangents(f, leaves, tangents of leaves, more)` depend on.
+
+    With `nonlinear`, among the tangents that are multiplied by what depends on the leaves.
+    """
     count, sizes = len(chosen.leaves), sizes_of(chosen)
     moving = [replace(leaf, name=f"tangent_{at}") for at, leaf in enumerate(chosen.inputs)]
 
@@ -130,8 +142,52 @@ def pattern_of_tangents(
         value: from_entries(np.arange(size), start + np.arange(size), (size, columns))
         for value, size, start in zip(program.inputs[count:], sizes, starts, strict=False)
     }
-    found = propagate(program.graph, seeds, columns)
+    if nonlinear:
+        found = _nonlinear(program, seeds, columns)
+    else:
+        found = propagate(program.graph, seeds, columns)
     return stack(found) if found else from_entries([], [], (0, columns))
+
+
+_READ_ALL = (Trait.ELEMENTWISE, Trait.MOVEMENT, Trait.REDUCTION, Trait.CONTRACTION)
+"""Ops whose pattern is the union of all operands'; that of others may be without indices."""
+
+
+def _nonlinear(
+    program: TracedFunction, seeds: Mapping[Value, Pattern], columns: int
+) -> list[Pattern]:
+    """Return the tangents that are multiplied by what depends on the leaves, for each output.
+
+    Column `columns + j` is tangent `j` so multiplied, and the last one is the leaves themselves.
+    """
+    last = 2 * columns
+    widened = {
+        value: from_entries(seed.rows, seed.indices, (seed.shape[0], last + 1))
+        for value, seed in seeds.items()
+    }
+    for value in program.inputs[: len(seeds)]:
+        size = int(value.type.elements)
+        widened[value] = from_entries(np.arange(size), np.full(size, last), (size, last + 1))
+
+    def multiplied(reads: Reads, pattern: Pattern) -> Pattern:
+        rows, indices = pattern.rows, pattern.indices
+        varies = np.zeros(pattern.shape[0], np.bool_)
+        varies[rows[indices == last]] = True
+        if not any(map(reads.node.op.has, _READ_ALL)):  # indices, selectors and bounds vary, too
+            varies |= any((p.indices == last).any() for p in reads.patterns if p is not None)
+        new = varies[rows] & (indices < columns)
+        is_tangent = np.zeros(pattern.shape[0], np.bool_)
+        is_tangent[rows[indices < last]] = True
+        kept = (indices < last) | ~is_tangent[rows]
+        every = np.append(rows[kept], rows[new]), np.append(indices[kept], indices[new] + columns)
+        return from_entries(*every, pattern.shape)
+
+    found = propagate(program.graph, widened, last + 1, after=multiplied)
+    chosen = [(p, (p.indices >= columns) & (p.indices < last)) for p in found]
+    return [
+        from_entries(p.rows[own], p.indices[own] - columns, (p.shape[0], columns))
+        for p, own in chosen
+    ]
 
 
 _HEIGHT, _WIDTH = 24, 64

@@ -198,6 +198,27 @@ def _halves(graph: rlx.Graph, arrays: list[Array]) -> tuple[Array, Array]:
     return np.concatenate(results[:half]), np.concatenate(results[half:])
 
 
+@pytest.mark.parametrize("name", EXACT)
+def test_entries_that_differ_between_points_are_nonlinear(name: str) -> None:
+    function = EXACT[name][0]
+    whole = rlx.jacobian_sparsity(function)(np.ones(N)).todense()
+    nonlinear = rlx.jacobian_sparsity(function, nonlinear=True)(np.ones(N)).todense()
+    points = np.linspace(0.3, 0.9, N), np.linspace(1.7, -0.4, N)
+    one, other = (np.reshape(rlx.jacfwd(function)(x), (-1, N)) for x in points)
+    assert not ((one != other) & ~nonlinear).any()
+    assert not (nonlinear & ~whole).any()
+
+
+def test_linear_entries_are_left_out() -> None:
+    def function(x: Array) -> Array:
+        return jnp.stack([MATRIX[2] @ x, jnp.sin(x[0]) + x[1], x[2] * x[3] + x[4], x[5] * 3])
+
+    nonlinear = rlx.jacobian_sparsity(function, nonlinear=True)(np.ones(N))
+    expected = np.zeros((4, N), bool)
+    expected[1, 0] = expected[2, 2] = expected[2, 3] = True
+    np.testing.assert_array_equal(nonlinear.todense(), expected)
+
+
 HESSIANS: dict[str, tuple[Callable[[Array], Array], Array]] = {
     "linear": (lambda x: jnp.sum(x * np.arange(N)), 0 * EYE),
     "separable": (lambda x: jnp.sum(jnp.sin(x)), EYE),
