@@ -93,7 +93,7 @@ rlx.codegen.kernels.sort.sort sort argsort
 rlx.codegen.kernels.sort.stages sort_keys radix_counts radix_move sorted_values
 """,
     "lowered kernel": """
-rlx.codegen.kernels.attention.attention attention/Tile
+rlx.codegen.kernels.attention.attention attention/Schedule
 rlx.codegen.kernels.contraction.scheduled matmul/Schedule stored_matmul/Schedule conv/Schedule
     stored_conv/Schedule conv_channels_last/Schedule
 rlx.codegen.kernels.conv.depthwise conv/Windowed

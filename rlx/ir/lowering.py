@@ -10,8 +10,8 @@ drops it. Only a copy, over operands of equal types and with equal attributes, k
 A kind of record is a frozen dataclass, declared with `@record`. Which ops take it, and what must
 hold, is registered with the op:
 
-    @lowered_by(matmul, Tile)
-    def matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None: ...
+    @lowered_by(matmul, Schedule)
+    def matmul_in_tiles(schedule: Schedule, a: TensorType, b: TensorType) -> None: ...
 """
 
 from __future__ import annotations
@@ -120,25 +120,6 @@ def fields_of(lowering: Lowering) -> Mapping[str, Any]:
 @functools.cache
 def _hints(name: str) -> dict[str, Any]:
     return typing.get_type_hints(RECORDS[name])
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class Tile(Lowering):
-    """A contraction in register tiles: `rows` by `columns` results, in vectors of `lanes`."""
-
-    rows: int
-    columns: int
-    lanes: int
-
-    def require_positive(self) -> None:
-        """Raise a ShapeError for a tile of no rows, columns or lanes."""
-        if min(self.rows, self.columns, self.lanes) < 1:
-            raise ShapeError(
-                f"a tile of {self.rows} rows and {self.columns} columns in vectors of "
-                f"{self.lanes} has no elements",
-                remedy="give each at least one",
-            )
 
 
 ROWS, PANELS = "rows", "panels"

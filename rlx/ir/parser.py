@@ -202,7 +202,7 @@ class GraphParser:
         return self.record()
 
     def record(self) -> Lowering:
-        """Parse `tile(rows = 4, ...)`."""
+        """Parse `schedule(rows = 4, ...)`."""
         token = self.stream.expect_kind("word", "a lowering record")
         if token.text not in RECORDS:
             known = ", ".join(RECORDS)

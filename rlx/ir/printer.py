@@ -9,7 +9,7 @@
       return %3
     }
 
-A node may end with `lowering = tile(rows = 8, ...)`, `as "name"`, `in "scope"` and
+A node may end with `lowering = schedule(rows = 8, ...)`, `as "name"`, `in "scope"` and
 `at "file":line "function"`. Sub-graphs are
 printed in place, literals exactly. The short form (`full=False`) leaves out attributes that
 have their default and elides long literals.
@@ -147,7 +147,7 @@ class Style:
         return text
 
     def lowering(self, lowering: Lowering, indent: str = "") -> str:
-        """Print a record as `tile(rows = 8, columns = 32, lanes = 16)`, without defaults."""
+        """Print a record as `schedule(rows = 8, columns = 32, lanes = 16)`, without defaults."""
         listed = ", ".join(
             f"{f.name} = {self.value(getattr(lowering, f.name), indent)}"
             for f in dataclasses.fields(lowering)

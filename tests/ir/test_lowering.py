@@ -9,7 +9,7 @@ from rlx.errors import FormatError, GraphError, ShapeError
 from rlx.ir import ops
 from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Library, Lowering, OneKernel, Tile
+from rlx.ir.lowering import Library, Lowering, OneKernel, Schedule
 from rlx.ir.op import make_attrs
 from rlx.ir.parser import parse_graph
 from rlx.ir.printer import format_graph
@@ -26,7 +26,7 @@ from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.decompose import decompose
 from rlx.runtime.compile import compile
 
-TILE = Tile(rows=2, columns=4, lanes=4)
+TILE = Schedule(rows=2, columns=4, lanes=4)
 
 
 def attention(lowering: Lowering | None) -> Graph:
@@ -38,18 +38,21 @@ def attention(lowering: Lowering | None) -> Graph:
 
 
 def tiled() -> Graph:
-    return attention(Tile(rows=4, columns=2, lanes=4))
+    return attention(Schedule(rows=2, columns=4, lanes=4))
 
 
 def test_a_record_prints_after_the_attributes_and_parses_back() -> None:
     text = format_graph(tiled(), full=False)
-    assert "{num_heads = 2, head_dim = 4} lowering = tile(rows = 4, columns = 2, lanes = 4)" in text
+    assert (
+        "{num_heads = 2, head_dim = 4} lowering = schedule(rows = 2, columns = 4, lanes = 4)"
+        in text
+    )
     assert parse_graph(text) == tiled()
     assert loads(dumps(tiled())) == tiled()
 
 
 def test_graphs_with_different_records_differ_in_every_key() -> None:
-    others = attention(None), attention(Tile(rows=4, columns=4, lanes=4))
+    others = attention(None), attention(Schedule(rows=4, columns=4, lanes=4))
     for other in others:
         assert tiled() != other
         assert graph_digest(tiled()) != graph_digest(other)
@@ -63,16 +66,18 @@ def test_a_record_is_no_part_of_the_meaning() -> None:
 
 
 def test_an_op_refuses_records_that_are_not_for_it() -> None:
-    with pytest.raises(GraphError, match=r"attention has no lowering library \(has: tile\)"):
+    with pytest.raises(GraphError, match=r"attention has no lowering library \(has: schedule\)"):
         attention(Library("lapack"))
     graph = Graph("sum")
     x = graph.input("x", (4,))
-    with pytest.raises(GraphError, match=r"neg has no lowering tile \(has: none\)"):
+    with pytest.raises(GraphError, match=r"neg has no lowering schedule \(has: none\)"):
         graph.append(ops.neg, (x,), make_attrs(ops.neg, {}), lowering=TILE)
 
 
-@pytest.mark.parametrize("tile", [Tile(0, 2, 4), Tile(6, 2, 4), Tile(4, 3, 4), Tile(8, 2, 8)])
-def test_a_tile_must_fit_the_operands(tile: Tile) -> None:
+@pytest.mark.parametrize(
+    "tile", [Schedule(2, 0, 4), Schedule(2, 6, 4), Schedule(3, 4, 4), Schedule(2, 8, 8)]
+)
+def test_a_tile_must_fit_the_operands(tile: Schedule) -> None:
     with pytest.raises(ShapeError, match="tile"):
         attention(tile)
 
@@ -80,7 +85,7 @@ def test_a_tile_must_fit_the_operands(tile: Tile) -> None:
 def test_the_verifier_checks_records_and_the_types_of_their_fields() -> None:
     graph = tiled()
     node = graph.nodes[-1]
-    object.__setattr__(node, "lowering", Tile("many", 4, 4))  # type: ignore[arg-type] # on purpose
+    object.__setattr__(node, "lowering", Schedule("many", 4, 4))  # type: ignore[arg-type] # on purpose
     (fault,) = errors_of(graph)
     assert "rows is 'many'; it must be int" in fault.message
 
@@ -89,14 +94,14 @@ def test_the_verifier_checks_records_and_the_types_of_their_fields() -> None:
     ("record", "complaint"),
     [
         ("slab(rows = 4)", "unknown lowering slab"),
-        ("tile(rows = 4)", "missing"),
-        ("tile(rows = 4, columns = 2, lanes = 4, depth = 1)", "depth"),
-        ("tile(rows = 4, columns = 2, lanes = 3)", "do not fit"),
+        ("library()", "missing"),
+        ("schedule(rows = 2, columns = 4, lanes = 4, height = 1)", "height"),
+        ("schedule(rows = 2, columns = 3, lanes = 3)", "do not fit"),
         ('library(library = "lapack")', "has no lowering library"),
     ],
 )
 def test_a_text_with_a_wrong_record_is_refused(record: str, complaint: str) -> None:
-    text = format_graph(tiled()).replace("tile(rows = 4, columns = 2, lanes = 4)", record)
+    text = format_graph(tiled()).replace("schedule(rows = 2, columns = 4, lanes = 4)", record)
     with pytest.raises(FormatError, match=complaint):
         parse_graph(text)
 
@@ -119,7 +124,7 @@ def test_a_copy_keeps_the_record_and_a_changed_node_drops_it() -> None:
 def test_nodes_with_different_records_are_not_merged() -> None:
     graph = attention(None)
     (plain,) = graph.outputs
-    (chosen,) = with_lowering(plain.node, Tile(rows=4, columns=2, lanes=4))
+    (chosen,) = with_lowering(plain.node, Schedule(rows=2, columns=4, lanes=4))
     graph.set_outputs([plain, chosen])
     assert len(common_subexpressions(graph).nodes) == 3
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.declaration import op
-from rlx.ir.lowering import Tile, lowered_by
+from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.attention_formula import (
     attention_backward_formula,
@@ -70,9 +70,9 @@ def attention(
     return q
 
 
-@lowered_by(attention, Tile)
+@lowered_by(attention, Schedule)
 def _attention_in_tiles(
-    tile: Tile,
+    tile: Schedule,
     q: TensorType,
     k: TensorType,
     v: TensorType,
@@ -83,28 +83,28 @@ def _attention_in_tiles(
     layout: str,
     **_: object,
 ) -> None:
-    """`tile.rows` queries by `tile.columns` keys at a time.
+    """`tile.rows` keys by `tile.columns` queries at a time, which fill the lanes of vectors.
 
-    Queries fill the lanes of vectors; up to three (`is_direct`) leave them to the head's elements,
-    and then the rows of a tile are the queries of one head, or of several that share keys.
+    Up to three queries (`is_direct`) leave these to the head's elements: then the rows of a tile
+    are the queries of one head, or of several that share keys, and its columns are keys.
     Keys stream by once with a running maximum and sum (Milakov and Gimelshein 2018; Dao et al.
     2022), so that the scores of one tile are all that ever exists of the score matrix.
     """
     del mask
-    tile.require_positive()
+    tile.require_tile()
     require_dtype(q, "f32 f64", "q")
     axes = attention_layout(
         q.shape, k.shape, v.shape, num_heads=num_heads, head_dim=head_dim, layout=layout
     )
-    keys, lanes = tile.columns, tile.lanes
-    in_lanes = tile.rows % lanes == 0 and head_dim % lanes == 0 and head_dim % keys == 0
+    lanes = tile.lanes
+    in_lanes = head_dim % lanes == 0 and head_dim % tile.rows == 0
     together, apart = divmod(tile.rows, max(1, upper(axes.queries)))
     shares = apart == 0 and together > 0 and axes.group % together == 0
-    along_heads = keys % lanes == 0 and head_dim % lanes == 0 and shares
+    along_heads = head_dim % lanes == 0 and shares
     if not (along_heads if axes.is_direct else in_lanes):
         raise ShapeError(
-            f"tiles of {tile.rows} queries and {keys} keys do not fit head_dim {head_dim} "
-            f"in vectors of {lanes}",
+            f"tiles of {tile.rows} by {tile.columns} keys and queries do not fit head_dim "
+            f"{head_dim} in vectors of {lanes}",
             remedy="choose tiles that do, or leave the choice to the passes",
         )
 

@@ -13,6 +13,7 @@ the embeddings of tokens, are gathered from its panels: it is stored once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeGuard
 
 from rlx.ir import ops
@@ -96,10 +97,8 @@ def _decoded(rows: Extent, columns: Extent, inner: Extent, scheme: str, target: 
     lanes, height, each = target.lanes(_FLOAT), upper(rows), block_type(scheme).elements
     tile = choose_tile(height, _VECTORS * lanes, lanes, target.vector_registers)
     most = _BLOCK_ROWS // tile.rows * tile.rows
-    return Schedule(
-        tile.rows,
-        tile.columns,
-        lanes,
+    return replace(
+        tile,
         order=(ROWS, PANELS),
         blocks=max(1, -(-height // most)),
         groups=max(1, -(-upper(columns) // tile.columns)),

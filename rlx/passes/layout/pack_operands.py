@@ -26,7 +26,7 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import PANELS, ROWS, Schedule, Tile, Turned
+from rlx.ir.lowering import PANELS, ROWS, Schedule, Turned
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
 from rlx.ir.ops.linalg import swapped
@@ -182,11 +182,10 @@ class Product:
             return replace(given, order=("batch", PANELS, ROWS))
         return product_loops(given, self.matrices)
 
-    def scheduled(self, tile: Tile, *, packed: bool) -> Schedule:
+    def scheduled(self, tile: Schedule, *, packed: bool) -> Schedule:
         """Return the schedule by a tile."""
         right: Literal["panels", "in_place"] = "panels" if packed else "in_place"
-        schedule = Schedule(tile.rows, tile.columns, tile.lanes, right=right)
-        return product_loops(schedule, self.matrices)
+        return product_loops(replace(tile, right=right), self.matrices)
 
 
 def _choose(node: Node, target: Target) -> Choice:
@@ -217,12 +216,12 @@ def _choose(node: Node, target: Target) -> Choice:
     return _packing(found, _uncrowded(found, tile, target.vector_registers))
 
 
-def is_one_panel(columns: Extent, tile: Tile, *, transposed: bool) -> bool:
+def is_one_panel(columns: Extent, tile: Schedule, *, transposed: bool) -> bool:
     """True if a matrix has the columns of one panel, so that packing it would only copy it."""
     return columns == tile.columns and not transposed
 
 
-def _uncrowded(found: Product, tile: Tile, registers: int) -> Tile:
+def _uncrowded(found: Product, tile: Schedule, registers: int) -> Schedule:
     """Return a tile half as high and twice as wide where rows of `a` evict each other.
 
     It has as many sums, and its rows need not be copied first.
@@ -235,7 +234,7 @@ def _uncrowded(found: Product, tile: Tile, registers: int) -> Tile:
     row_bytes = upper(found.inner) * found.size
     crowded, still = (rows_in_a_set(count, row_bytes) for count in (tile.rows, rows))
     is_as_large = rows * columns >= tile.rows * tile.columns
-    return Tile(rows, columns, tile.lanes) if is_as_large and crowded >= WAYS >= still else tile
+    return Schedule(rows, columns, tile.lanes) if is_as_large and crowded >= WAYS >= still else tile
 
 
 def _choose_in_place(found: Product, target: Target) -> Choice | None:
@@ -253,7 +252,7 @@ def _choose_in_place(found: Product, target: Target) -> Choice | None:
     return Why.IN_PLACE.because(rows, limit, found.scheduled(tile, packed=False))
 
 
-def _holds_panel(found: Product, tile: Tile, target: Target) -> bool:
+def _holds_panel(found: Product, tile: Schedule, target: Target) -> bool:
     """True if the second-level cache holds the rows of an unpacked panel.
 
     Rows that are a multiple of a power of two apart share few of its sets; how far apart rows of a
@@ -265,7 +264,7 @@ def _holds_panel(found: Product, tile: Tile, target: Target) -> bool:
     return upper(found.inner) * max(apart, 2 * tile.columns * found.size) <= target.l2
 
 
-def _packing(found: Product, tile: Tile) -> Choice:
+def _packing(found: Product, tile: Schedule) -> Choice:
     """Choose whether `b` is packed for `tile`."""
     fits = pays(found.node, found.height, found.inner, found.columns)
     elements, packed = upper(found.inner) * found.columns, found.scheduled(tile, packed=True)
@@ -436,7 +435,7 @@ def choose_stream(height: int, columns: int, lanes: int, registers: int) -> Sche
 
 def choose_tile(
     height: int, columns: int, lanes: int, registers: int, *, whole: bool = False
-) -> Tile:
+) -> Schedule:
     """Choose the tile that covers `height` rows with the least waste.
 
     The tile's accumulators fill the registers that the loop does not need otherwise: 12 x 2
@@ -453,7 +452,7 @@ def choose_tile(
         vectors = panel_vectors(columns, lanes, vectors)
     elif vectors == _NARROW and _wastes(columns, lanes, vectors):
         rows, vectors = _wider(rows, vectors, columns, lanes, budget)
-    return Tile(rows, vectors * lanes, lanes)
+    return Schedule(rows, vectors * lanes, lanes)
 
 
 def _wider(rows: int, vectors: int, columns: int, lanes: int, budget: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Tile size selection for the one-pass attention kernel.
 
-    %4 = attention %q, %k, %v  ->  %4 = attention %q, %k, %v lowering = tile(rows = 32, ...)
+    %4 = attention %q, %k, %v  ->  %4 = attention %q, %k, %v lowering = schedule(...)
 
 f32 and f64 only; other dtypes, and head sizes that no vector divides, get no record.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node
-from rlx.ir.lowering import Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.ops.attention_layout import AttentionLayout, layout_of
 from rlx.ir.shape import upper
 from rlx.passes.layout.choices import ChoiceObserver, Why, no_layout
@@ -50,8 +50,8 @@ def tile_attention(target: Target, seen: ChoiceObserver = no_layout) -> GraphPas
     return GraphPass("tile-attention", run, __doc__ or "")
 
 
-def attention_tile(node: Node, target: Target) -> Tile | None:
-    """Return queries by keys at a time, or None where the kernel does not apply."""
+def attention_tile(node: Node, target: Target) -> Schedule | None:
+    """Return the tile of keys by queries, or of few queries by keys; None where none fits."""
     q = node.operands[0]
     if q.dtype not in (DType.F32, DType.F64):
         return None
@@ -59,7 +59,7 @@ def attention_tile(node: Node, target: Target) -> Tile | None:
     return (_direct_tile if axes.is_direct else _lane_tile)(axes, q.dtype, target)
 
 
-def _lane_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Tile | None:
+def _lane_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Schedule | None:
     """Return a tile whose queries fill the lanes: as few idle lanes as can be."""
     queries, lanes = upper(axes.queries), target.lanes(dtype.size)
     while lanes > 1 and (axes.head_dim % lanes or lanes >= 2 * queries):
@@ -71,10 +71,10 @@ def _lane_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Tile | No
     panel = max(size for size in range(1, budget + 1) if axes.head_dim % size == 0)
     if lanes == 1 or panel * vectors < _FEWEST_PRODUCTS:
         return None
-    return Tile(vectors * lanes, panel, lanes)
+    return Schedule(panel, vectors * lanes, lanes)
 
 
-def _direct_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Tile | None:
+def _direct_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Schedule | None:
     """Return a tile of the few queries of as many heads that share keys as registers hold.
 
     Lanes divide a head.
@@ -88,4 +88,4 @@ def _direct_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Tile | 
     if lanes == 1 or most < 1:
         return None
     rows = queries * max(n for n in range(1, most + 1) if axes.group % n == 0)
-    return Tile(rows, max(1, min(8, budget // rows)) * lanes, lanes)
+    return Schedule(rows, max(1, min(8, budget // rows)) * lanes, lanes)

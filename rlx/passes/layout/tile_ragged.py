@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from rlx.ir import ops
@@ -85,4 +86,4 @@ def _schedule(node: Node, target: Target, *, transposed: bool) -> Schedule | Non
     panels = -(-columns // tile.columns)
     groups = -(-panels // max(1, _PANEL_BYTES // panel))
     order = ("group", PANELS, ROWS)
-    return Schedule(tile.rows, tile.columns, tile.lanes, order=order, groups=groups, right=right)
+    return replace(tile, order=order, groups=groups, right=right)

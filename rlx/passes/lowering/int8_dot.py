@@ -18,6 +18,7 @@ before; those of single taps are products of the weights by the pixels.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
-from rlx.ir.lowering import Lowering, Schedule
+from rlx.ir.lowering import Lowering
 from rlx.ir.op import OpDef, Trait, make_attrs
 from rlx.ir.ops.byte_products import BYTES, SIGN
 from rlx.ir.ops.conv_geometry import attributes_of, undilated
@@ -154,7 +155,7 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     panels = in_panels(weights, tile.columns, lanes, transposed=False)
     inner = upper(words.shape[-1])
     matrices = Matrices(1, rows, inner, upper(columns), BYTES, is_transposed=False)
-    schedule = product_loops(Schedule(tile.rows, tile.columns, lanes), matrices)
+    schedule = product_loops(tile, matrices)
     total = _lowered(ops.stored_matmul, words, panels, schedule, elements="bytes")
     if not _is_zero(zeros[0]):
         total = total - b.sums((0,), signed=True) * zeros[0]
@@ -279,7 +280,7 @@ def _products_of_pixels(
     tile = choose_matrix_tile(height, columns, lanes, registers, whole=True)
     images, inner = upper(words.shape[0]), upper(rows.shape[-1])
     schedule = product_loops(
-        Schedule(tile.rows, tile.columns, tile.lanes, right="in_place"),
+        replace(tile, right="in_place"),
         Matrices(images, height, inner, columns, BYTES, is_transposed=False),
     )
     result: Value = ops.reshape(

@@ -15,7 +15,7 @@ import rlx.runtime.compile as runtime
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.ir.lowering import Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Extent
 from rlx.passes.layout.tile_attention import attention_tile
@@ -75,7 +75,7 @@ def check(
         feeds["v"][0, -1, 1] = last_value
     g.set_outputs([ops.attention(*operands, num_heads=heads, head_dim=DEPTH, **attributes)])
     compiled = runtime.compile(g, backend=backend, threads=1)
-    assert any(isinstance(node.lowering, Tile) for node in compiled.plan.graph.nodes)  # type: ignore[union-attr]
+    assert any(isinstance(node.lowering, Schedule) for node in compiled.plan.graph.nodes)  # type: ignore[union-attr]
     (expected,) = evaluate(g, feeds)
     (got,) = compiled.run(feeds)
     np.testing.assert_allclose(got, expected, atol=2e-5 if dtype == "f32" else 1e-12)

@@ -13,7 +13,7 @@ from rlx.errors import IndexOutOfRangeError, InternalError, NoRuleError, ShapeEr
 from rlx.ir import ops
 from rlx.ir.declaration import op
 from rlx.ir.graph import Graph, Value
-from rlx.ir.lowering import Schedule, Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.op import OPS, OpDef, Trait, make_attrs
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
@@ -149,7 +149,7 @@ def test_tiled_attention_is_batched_as_attention() -> None:
 
     graph = graph_of(attended, (2, 5, 8))
     node = graph.outputs[0].node
-    graph.set_outputs(with_lowering(node, Tile(rows=4, columns=4, lanes=4)))
+    graph.set_outputs(with_lowering(node, Schedule(rows=4, columns=4, lanes=4)))
     batched = vmap(graph, [0], size=SIZE)
     assert op_counts(batched)["attention"] == 1
     assert all(node.lowering is None for node in batched.nodes)

@@ -14,18 +14,18 @@ from rlx.codegen.kernels.attention.lanes import attend_in_lanes
 from rlx.codegen.kernels.attention.operands import Attention
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.errors import InternalError
-from rlx.ir.lowering import Tile
+from rlx.ir.lowering import Schedule
 from rlx.ir.ops.attention_layout import attention_layout
 
 
-@kernel("attention", lowering=Tile)
+@kernel("attention", lowering=Schedule)
 def attention_in_tiles(
     scope: Scope,
     q: Reader,
     k: Reader,
     v: Reader,
     *rest: Reader | Writer,
-    lowering: Tile,
+    lowering: Schedule,
     num_heads: int,
     head_dim: int,
     mask_kind: str,
@@ -43,5 +43,7 @@ def attention_in_tiles(
         raise InternalError("attention: the last operand is the result")
     scale = head_dim**-0.5 if score_scale is None else score_scale
     work = Attention(scope, axes, q, k, v, mask, result, mask_kind, window, scale, softcap)
-    attend = attend_directly if axes.is_direct else attend_in_lanes
-    attend(work, lowering.rows, lowering.columns, lowering.lanes)
+    if axes.is_direct:
+        attend_directly(work, lowering.rows, lowering.columns, lowering.lanes)
+    else:
+        attend_in_lanes(work, lowering.columns, lowering.rows, lowering.lanes)
