@@ -6,7 +6,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import make_attrs
 from rlx.passes.fusion.groups import Group, Groups
-from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_index_check
+from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_index_check, is_literal
 from rlx.passes.ordering import sorted_by_need
 from rlx.passes.rewrite import Rewritten, copy_node, finish, unchanged
 
@@ -32,7 +32,7 @@ def _is_worth_a_body(groups: Groups, group: Group, policy: FusionPolicy) -> bool
     if len(group.members) > 1:
         return True
     (node,) = group.members
-    if groups.reads_moved(node):
+    if any(map(groups.recomputed.repeats, node.operands)):
         return True
     sunk = node.operands if group.anchor is None else node.operands[:1]
     takes = policy.takes_prologue(node) or ops.is_pointwise(node)
@@ -131,7 +131,7 @@ class _Body:
         """True for scalars without operands, and for the indices that a check of an index reads."""
         anchor = self.group.anchor
         table = anchor is not None and is_index_check(anchor) and value is anchor.operands[0]
-        return table or (not value.node.operands and is_free(value.node))
+        return table or is_literal(value.node)
 
     def _reach(self, value: Value) -> None:
         """Copy what is recomputed between `value` and what is known."""

@@ -25,6 +25,7 @@ from rlx.ir.graph import Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import Shape, format_shape
 from rlx.passes.fusion.groups import Group, Groups
+from rlx.passes.fusion.long_bodies import join_cut_regions
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_fusable
 from rlx.passes.fusion.reasons import Obstacle, Reason
 from rlx.passes.lowering.phases import setup_nodes
@@ -54,6 +55,7 @@ class Claims:
                 self._join_producers(node)
         for node in nodes:
             self._join_siblings(node)
+        join_cut_regions(self.groups, self.policy)
 
     # What prevents a claim
 

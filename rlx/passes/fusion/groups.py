@@ -15,6 +15,7 @@ from operator import attrgetter
 from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
+from rlx.passes.fusion.policy import is_literal
 from rlx.passes.fusion.reasons import Obstacle, Reason
 from rlx.passes.fusion.recompute import Recomputed
 
@@ -61,7 +62,7 @@ class Groups:
             self.readers[source].append(node)
         self._sources[node] = [source for source in sources if source in self.group_of]
         self.group_of[node] = group = Group(node)
-        group.inputs.update(stored)
+        group.inputs.update(source for source in stored if not is_literal(source.node))
         for operand in filter(self.recomputed.moves, node.operands):
             group.moved.update(source.node for source in self.sources(operand))
 
@@ -106,6 +107,49 @@ class Groups:
         if node in self.escaping:
             return True
         return any(self.group_of[reader] not in within for reader in self.readers[node])
+
+    def union(self, parts: Sequence[Group]) -> tuple[set[Value], set[Node]]:
+        """Return what the union of `parts` would read from outside, and store for others."""
+        own = {*parts}
+        read = {value for part in parts for value in part.inputs}
+        inputs = {value for value in read if self.group_of.get(value.node) not in own}
+        stored = {node for part in parts for node in part.stored if self._is_stored(node, *parts)}
+        return inputs, stored
+
+    def is_convex(self, parts: Sequence[Group]) -> bool:
+        """True if the union of `parts` can be one kernel: no path leaves it and comes back.
+
+        It reads its own results at no other index. Far paths count as ones that come back.
+        """
+        own, last = {*parts}, max(part.rank for part in parts)
+        if any(self.group_of.get(node) in own for part in parts for node in part.moved):
+            return False
+        seen, pending, edges = {*parts}, [*parts], 0
+        while pending:
+            group = pending.pop()
+            readers = [self.group_of[r] for node in group.members for r in self.readers[node]]
+            if group not in own:
+                edges += len(readers)
+                if edges > _MOST_EDGES or not own.isdisjoint(readers):
+                    return False
+            following = {r for r in readers if r not in seen and r.rank < last}
+            seen |= following
+            pending += following
+        return True
+
+    def paths(self, first: Group, last: Group) -> list[Group]:
+        """Return the groups on paths from `first` to `last`, in order; none if they are too far."""
+        reached = self._reached(first, last, self.readers)
+        needed = self._reached(last, first, self._sources)
+        return sorted(reached & needed, key=lambda group: group.rank)
+
+    def _reached(
+        self, start: Group, goal: Group, edges: Mapping[Node, Sequence[Node]]
+    ) -> set[Group]:
+        found: list[Group] = []
+        walk = self._walk(start, goal, edges, found)
+        is_done = any(next(walk, None) is None for _ in range(_MOST_EDGES))
+        return {*found} if is_done else set()
 
     def is_private(self, node: Node, group: Group) -> bool:
         """True if nothing outside `group` reads `node`."""
@@ -173,7 +217,7 @@ class Group:
         self.anchor: Node | None = None
         """What its kernel is built around; of sibling reductions one."""
         self.inputs: set[Value] = set()
-        """What the members read from outside: stored values and scalars."""
+        """What the members read from outside: no scalars, which a body has as literals."""
         self.stored: set[Node] = set()
         """Members whose results are read outside, or outputs of the graph."""
         self.moved: set[Node] = set()

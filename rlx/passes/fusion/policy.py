@@ -23,6 +23,16 @@ class FusionPolicy:
     """Nodes in a body. Longer bodies spill registers and take compilers long, and the traffic
     saved per node falls with the length."""
 
+    longest_body: int = 2048
+    """Nodes in a body whose parts would store many values for each other: what registers do not
+    hold is in the first cache then, and not in memory."""
+
+    least_saved: int = 3
+    """Values that each part of such a body stores less than if it were a kernel of its own."""
+
+    most_long_values: int = 48
+    """Operands and results of such a body: the parts that it replaces have more."""
+
     most_values: int = 24
     """Operands and results of a fusion: beyond, address registers and cache ways run out."""
 
@@ -125,6 +135,11 @@ def is_free(node: Node) -> bool:
     if node.op.name == "constant":
         return node.results[0].type.elements == 1
     return is_pointwise(node)
+
+
+def is_literal(node: Node) -> bool:
+    """True for scalars without operands: each body that reads one has a copy."""
+    return not node.operands and is_free(node)
 
 
 def free_source(value: Value) -> Value:

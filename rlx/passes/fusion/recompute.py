@@ -40,15 +40,21 @@ class Recomputed:
 
     nodes: frozenset[Node]
     """Movement and cheap work; broadcasts and scalars (`is_free`) are recomputed anyway."""
+    moved: frozenset[Node]
+    """Those of them that read something at another index than their own."""
     sources: dict[Value, tuple[Value, ...]]
     """What each value is recomputed from: itself if it is stored, or a scalar constant."""
 
     def holds(self, node: Node) -> bool:
         return node in self.nodes or is_free(node)
 
-    def moves(self, value: Value) -> bool:
+    def repeats(self, value: Value) -> bool:
         """True if `value` is not just a broadcast of what it is recomputed from."""
         return free_source(value).node in self.nodes
+
+    def moves(self, value: Value) -> bool:
+        """True if `value` is recomputed from elements at other indices."""
+        return free_source(value).node in self.moved
 
 
 def is_movable(node: Node, policy: FusionPolicy) -> bool:
@@ -139,14 +145,18 @@ class _Search:
         for node in reversed(self.graph.nodes):
             self._look_at_readers(node)
         sources: dict[Value, tuple[Value, ...]] = {}
+        moved: set[Node] = set()
         for node in self.graph.nodes:
             if self._is_worth_it(node):
                 self.chosen.add(node)
+                operands = {free_source(operand).node for operand in node.operands}
+                if node in self.movable or not moved.isdisjoint(operands):
+                    moved.add(node)
             again = node in self.chosen or (is_free(node) and node.operands)
             inner = [source for operand in node.operands for source in sources[operand]]
             for result in node.results:
                 sources[result] = tuple(dict.fromkeys(inner)) if again else (result,)
-        return Recomputed(frozenset(self.chosen), sources)
+        return Recomputed(frozenset(self.chosen), frozenset(moved), sources)
 
     def _look_at_readers(self, node: Node) -> None:
         readers = self.readers[node]
