@@ -159,10 +159,10 @@ def _add_source(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--precision",
-        choices=("f32", "bf16", "f16", "strict"),
+        choices=("f32", "bf16", "f16", "strict", "finite"),
         default="f32",
-        help="compute products in 16 bits, or convolutions strictly as their formula says; "
-        "default: as written",
+        help="compute products in 16 bits, convolutions strictly as their formula says, or no "
+        "product with a known zero, as if all values were finite; default: as written",
     )
 
 

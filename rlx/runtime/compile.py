@@ -111,7 +111,8 @@ def compile(
     same bits for any number. Params may be set later, by `set_param`. `nan_check` runs kernel
     by kernel on one thread, and stops at the first that makes a NaN or infinity. `precision`
     computes products in 16 bits: "bf16", "f16", or an `rlx.MixedPrecision` that says more;
-    "strict" computes convolutions as their formula says, without Winograd's transforms.
+    "strict" computes convolutions as their formula says, without Winograd's transforms; "finite"
+    promises that no value is NaN or infinite, so that products with known zeros are left out.
     `blas` is "auto": a BLAS library, where there is one, computes what it is faster at, which are
     large linear systems and decompositions; "system", the path of a library or its name, such as
     "openblas": it computes large products (`passes.layout.use_blas`), too; or "none".
