@@ -122,7 +122,7 @@ def test_a_convolution_does_not_know_what_rounded_its_weights() -> None:
     ],
 )
 def test_sample(top_k: int, top_p: float, temperature: float, seed: int, expected: str) -> None:
-    """Twelve rows; seed 0 stands for 0xDEADBEEF."""
+    """Twelve rows, each of the next word of the stream."""
     logits = np.tile(np.arange(1.0, 5, dtype=np.float32), (12, 1))
     drawn = sample(logits, seed, top_k=top_k, top_p=top_p, temperature=temperature)
     assert "".join(map(str, np.asarray(drawn).tolist())) == expected
