@@ -85,6 +85,8 @@ class Target:
     """Schedules of contractions, as `rlx.ir.schedules` reads them, in place of chosen ones."""
     requires_schedules: bool = False
     """True if one of these that no contraction takes is an error."""
+    disabled_passes: tuple[str, ...] = ()
+    """Names of passes that the pipeline leaves out, in order."""
 
     @property
     def common(self) -> Architecture:

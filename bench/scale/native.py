@@ -14,7 +14,6 @@ from rlx.codegen.lower.graph import lower_graph
 from rlx.distributed import Mesh
 from rlx.ir.graph import Graph
 from rlx.passes.pipeline import pipeline
-from rlx.passes.rewrite import GraphPass
 from rlx.runtime.compile import choose_backend
 from rlx.runtime.executable import Executable
 from rlx.runtime.lower import claimed_ops
@@ -32,7 +31,7 @@ def local_feeds(graph: Graph, step: Step, mesh: Mesh) -> Feeds:
     return dict(zip(names, map(np.asarray, leaves), strict=True))
 
 
-def native_call(graph: Graph, feeds: Feeds, without: tuple[GraphPass, ...] = ()) -> Call:
+def native_call(graph: Graph, feeds: Feeds, without: tuple[str, ...] = ()) -> Call:
     """Return the run of the compiled code alone, made without some of the passes."""
     target = detect_target()
     legal = pipeline(claimed_ops(), target).without(*without).run(graph)

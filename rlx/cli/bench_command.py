@@ -9,6 +9,7 @@ from rlx.cli.arrays import random_inputs, random_params, read_inputs
 from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
+from rlx.passes.optional_passes import without_passes
 from rlx.report.stages import Stages
 from rlx.runtime.compile import choose_backend
 from rlx.runtime.peaks import Peaks, measure_peaks
@@ -30,7 +31,8 @@ def execute(arguments: Namespace) -> int:
     params = {
         **random_params(signature, _SEED), **program.params, **read_params(arguments.params)
     }  # fmt: skip
-    target, backend = detect_target(), choose_backend(arguments.backend)
+    target = without_passes(detect_target(), arguments.without)
+    backend = choose_backend(arguments.backend)
     with progress("measuring the peaks of this machine"):
         peaks = measure_peaks(backend, target)
     with progress(f"compiling and timing {program.graph.name}"):

@@ -43,6 +43,7 @@ def execute(arguments: Namespace) -> int:
             optimize=arguments.optimize,
             line_directives=arguments.lines,
             emit_only=arguments.emit_only,
+            without=arguments.without,
         )
     show(_summary(artifact))
     return 0

@@ -9,6 +9,7 @@ from rlx.cli.arrays import random_inputs, random_params, read_inputs
 from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.cli.sources import LoadedGraph, load_program, read_params
+from rlx.passes.optional_passes import without_passes
 from rlx.report.data import report_data
 from rlx.report.page import write_page
 from rlx.report.stages import Stages
@@ -27,10 +28,11 @@ def execute(arguments: Namespace) -> int:
     program = load_program(
         arguments.source, shapes=arguments.shape, examples=inputs, is_jax=arguments.jax
     )
+    machine = machine_of(arguments.target) if arguments.target else detect_target()
     with progress(f"lowering {program.graph.name}"):
         stages = Stages.of(
             program.graph,
-            machine_of(arguments.target) if arguments.target else detect_target(),
+            without_passes(machine, arguments.without),
             arguments.precision,
             libraries=not _is_edited(arguments) and not arguments.target,
             target_name=arguments.target or "",

@@ -166,6 +166,16 @@ def _add_source(parser: ArgumentParser) -> None:
     )
 
 
+def _add_without(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--without",
+        metavar="PASS",
+        action="append",
+        default=[],
+        help="leave a pass out, such as fuse; `rlx inspect --stage passes` lists them",
+    )
+
+
 def _add_limit(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit",
@@ -218,6 +228,7 @@ def _add_machine(parser: ArgumentParser) -> None:
 
 def _add_compile(parser: ArgumentParser) -> None:
     _add_source(parser)
+    _add_without(parser)
     _add_arrays(parser)
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, required=True, help="made if need be"
@@ -297,6 +308,7 @@ def _add_tools(parser: ArgumentParser) -> None:
 
 def _add_run(parser: ArgumentParser) -> None:
     _add_source(parser)
+    _add_without(parser)
     _add_arrays(parser)
     _add_machine(parser)
     parser.add_argument("--output", metavar="FILE", type=Path, help=".npz, or .npy for one output")
@@ -320,6 +332,7 @@ def _add_run(parser: ArgumentParser) -> None:
 
 def _add_inspect(parser: ArgumentParser) -> None:
     _add_source(parser)
+    _add_without(parser)
     _add_arrays(parser)
     parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
     parser.add_argument("--stage", choices=STAGES, help="print this stage; default: schedule")
@@ -347,6 +360,7 @@ def _add_inspect(parser: ArgumentParser) -> None:
 
 def _add_bench(parser: ArgumentParser) -> None:
     _add_source(parser)
+    _add_without(parser)
     _add_arrays(parser)
     parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
     parser.add_argument("--repeats", type=positive, default=20, metavar="N", help="default: 20")

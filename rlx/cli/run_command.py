@@ -40,6 +40,7 @@ def execute(arguments: Namespace) -> int:
             threads=1 if arguments.code and not arguments.threads else arguments.threads,
             nan_check=arguments.nan_check,
             precision=arguments.precision,
+            without=arguments.without,
         )
     if arguments.code is not None:
         executable = _rebuilt(executable, arguments.code)

@@ -99,9 +99,9 @@ class Pipeline:
 
     passes: tuple[GraphPass, ...]
 
-    def without(self, *left_out: GraphPass) -> Pipeline:
-        """Return a pipeline that leaves some passes out: to find what one of them is worth."""
-        return Pipeline(tuple(each for each in self.passes if each not in left_out))
+    def without(self, *names: str) -> Pipeline:
+        """Return a pipeline that leaves out all passes of these names."""
+        return Pipeline(tuple(each for each in self.passes if each.name not in names))
 
     def run(self, graph: Graph) -> Graph:
         """Return the graph after all passes."""
@@ -157,7 +157,7 @@ def pipeline(
     """
     choose = no_layout if decisions is None else decisions.choose
     miss = None if decisions is None else decisions.missed.append
-    return Pipeline(
+    passes = Pipeline(
         (
             inline_calls,  # first: the rules of calls may be many times what runs
             dead_code,
@@ -212,6 +212,7 @@ def pipeline(
             copy_outputs,  # last: simplify would drop the copies, fusion move them
         )
     )
+    return passes.without(*target.disabled_passes)
 
 
 def _dump(directory: Path | None, number: int, name: str, graph: Graph, *, changed: bool) -> None:

@@ -9,7 +9,7 @@ that touches files and runs compilers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from rlx.ir.foreign import PYTHON_PREFIX, SYMBOLS
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.limits import LoadLimits, loading
+from rlx.passes.optional_passes import without_passes
 from rlx.passes.precision.policy import Precision, target_at
 from rlx.runtime.aot_source import ProgramSource, Traceable, program_source
 from rlx.runtime.blas import is_blas
@@ -111,6 +112,7 @@ def aot(
     optimize: str | None = None,
     line_directives: bool = False,
     emit_only: bool = False,
+    without: Iterable[str] = (),
 ) -> Artifact:
     """Write an artifact of a graph, a function at `example_inputs` or a model file into `out_dir`.
 
@@ -140,7 +142,8 @@ def aot(
     and an archive of the kernels, and `<name>_api.c` to compile with the program that calls it.
     "auto" takes C where there is a compiler for the target. `blas` is that of `rlx.compile`, but
     for the default, "none"; a program in C links the library. With `line_directives` a debugger
-    that stops in the C shows the program that it came from. `precision` is that of `rlx.compile`.
+    that stops in the C shows the program that it came from. `precision` and `without`
+    are those of `rlx.compile`.
     """
     if isinstance(graph_or_function, (str, Path)):
         graph_or_function = load_model_file(graph_or_function, dims, limits)
@@ -150,7 +153,7 @@ def aot(
     _require_known(threads, math)
     target = target or "portable"
     machine = target_at(_as_chosen(machine_of(target), vectors, optimize), precision)
-    machine = replace(machine, is_serial=threads is None)
+    machine = without_passes(replace(machine, is_serial=threads is None), without)
     library = linked_blas(blas)
     program = _lower(source.graph, machine, library)
     warn_of_doubles(source.graph, program.graph, machine)

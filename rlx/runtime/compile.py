@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -18,6 +18,7 @@ from rlx.errors import GraphError, UnsupportedError
 from rlx.garbage import collecting_rarely
 from rlx.ir.graph import Graph
 from rlx.locks import unforkable
+from rlx.passes.optional_passes import without_passes
 from rlx.progress import showing, stage
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
@@ -61,6 +62,7 @@ def compile(
     precision: Precision = ...,
     blas: str = ...,
     schedules: Mapping[str, Schedule | str] | None = ...,
+    without: Iterable[str] = ...,
 ) -> Executable: ...
 
 
@@ -75,6 +77,7 @@ def compile(
     precision: Precision = ...,
     blas: str = ...,
     schedules: Mapping[str, Schedule | str] | None = ...,
+    without: Iterable[str] = ...,
 ) -> ReferenceExecutable: ...
 
 
@@ -89,6 +92,7 @@ def compile(
     precision: Precision = ...,
     blas: str = ...,
     schedules: Mapping[str, Schedule | str] | None = ...,
+    without: Iterable[str] = ...,
 ) -> Executable | ReferenceExecutable: ...
 
 
@@ -102,6 +106,7 @@ def compile(
     precision: Precision = None,
     blas: str = "auto",
     schedules: Mapping[str, Schedule | str] | None = None,
+    without: Iterable[str] = (),
 ) -> Executable | ReferenceExecutable:
     """Compile `graph` for this machine.
 
@@ -118,6 +123,7 @@ def compile(
     "openblas": it computes large products (`passes.layout.use_blas`), too; or "none".
     `schedules` says how contractions are computed (`rlx.Schedules`), by the name of a node or as
     `rlx inspect --why` names them; by default those are used that `rlx.tune` found on this machine.
+    `without` names passes to leave out, such as "fuse" (`rlx inspect --stage passes` lists them).
     `RLX_KERNEL_DISPATCH=common` replaces ops with a kernel of their own by their second bodies.
     """
     if not isinstance(graph, Graph):
@@ -126,7 +132,7 @@ def compile(
             remedy="use rlx.jit for a function",
         )
     params = {**graph.param_values, **named_params(params)}
-    target = with_schedules(detect_target(), schedules)
+    target = without_passes(with_schedules(detect_target(), schedules), without)
     if precision is not None:
         graph, target = _at_precision(graph, target, precision)
     graph = _as_dispatched(graph)

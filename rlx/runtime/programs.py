@@ -175,7 +175,8 @@ def machine_parts(target: Target) -> tuple[str, ...]:
     asked = {"strict": target.is_strict, "serial": target.is_serial}
     chosen = (name for name, holds in asked.items() if holds)
     machine = (target.architecture, target.vendor, target.cpu)
-    return *machine, *caches, *sorted(target.features), *chosen, target.schedules
+    disabled = (f"without {name}" for name in target.disabled_passes)
+    return *machine, *caches, *sorted(target.features), *chosen, *disabled, target.schedules
 
 
 @functools.cache

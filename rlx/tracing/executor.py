@@ -29,6 +29,7 @@ def compile_program(
     threads: int | None,
     precision: Precision = None,
     *,
+    without: Sequence[str] = (),
     weak: Sequence[bool],
 ) -> Run:
     """Compile `graph`; which results are of a `weak` type, the graph does not say.
@@ -40,7 +41,7 @@ def compile_program(
         from rlx.runtime.executable import Executable
 
     graph = inline_calls(graph)  # before the driver verifies the rules, and makes a key of them
-    run = compile(graph, backend=backend, threads=threads, precision=precision)
+    run = compile(graph, backend=backend, threads=threads, precision=precision, without=without)
     if isinstance(run, Executable):
         run.give_as([WeakArray if is_weak else Array for is_weak in weak])
     return run

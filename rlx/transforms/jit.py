@@ -25,6 +25,7 @@ from rlx.garbage import collecting_rarely
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.locks import unforkable
+from rlx.passes.optional_passes import pass_names
 from rlx.passes.precision.policy import Precision, as_policy
 from rlx.runtime.arrays import ARRAY_CLASSES
 from rlx.tracing.arguments import argument_name, call_names, positions
@@ -73,6 +74,7 @@ def jit(
     backend: str = ...,
     threads: int | None = ...,
     precision: Precision = ...,
+    without: Iterable[str] = ...,
 ) -> JittedFunction: ...
 
 
@@ -86,6 +88,7 @@ def jit(
     backend: str = ...,
     threads: int | None = ...,
     precision: Precision = ...,
+    without: Iterable[str] = ...,
 ) -> Callable[[Callable[..., Any]], JittedFunction]: ...
 
 
@@ -99,20 +102,21 @@ def jit(
     backend: str = "auto",
     threads: int | None = None,
     precision: Precision = None,
+    without: Iterable[str] = (),
 ) -> JittedFunction | Callable[[Callable[..., Any]], JittedFunction]:
     """Compile `fun` when it is called with arguments of a new kind.
 
     Static arguments are hashable Python values that the function may branch on. Arguments in
     `donate_argnums` are replaced in place by results of their type: a training step's params.
     `buckets` maps names of arguments to axes to `rlx.Buckets`: sizes that share a program.
-    `backend`, `threads` and `precision` are those of `rlx.compile`, of the outermost `jit`. The
-    256 programs used last are kept; `cache_info()` counts them.
+    `backend`, `threads`, `precision` and `without` are those of `rlx.compile`, of the outermost
+    `jit`. The 256 programs used last are kept; `cache_info()` counts them.
     """
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, buckets=buckets, backend=backend, threads=threads,
-            precision=precision,
+            precision=precision, without=without,
         )  # fmt: skip
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     if not callable(fun):
@@ -130,6 +134,7 @@ def jit(
         backend=backend,
         threads=threads,
         precision=precision,
+        without=pass_names(without),
     )
 
 
@@ -156,6 +161,7 @@ class JittedFunction:
         backend: str,
         threads: int | None,
         precision: Precision,
+        without: tuple[str, ...],
     ) -> None:
         stand_for(self, fun)
         self._fun = fun
@@ -167,6 +173,7 @@ class JittedFunction:
         self._threads = threads
         as_policy(precision)  # raises for what is none
         self._precision = precision
+        self._without = without
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._compiled = 0
         self._recent: list[FastPath] = []
@@ -330,8 +337,9 @@ class JittedFunction:
         with unforkable(), collecting_rarely():
             program = self._trace(args, kwargs, is_final=True)
             run = compile_program(
-                program.graph, self._backend, self._threads, self._precision, weak=program.weak
-            )
+                program.graph, self._backend, self._threads, self._precision,
+                without=self._without, weak=program.weak,
+            )  # fmt: skip
         return Entry(run, program.tree, program, program.tree == LEAF)
 
     def _trace(

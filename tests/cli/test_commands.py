@@ -69,6 +69,18 @@ def test_inspect_says_why(capsys: Capture) -> None:
     assert "conftest.py:19 in mlp" in shown
 
 
+def test_passes_are_left_out_by_name(capsys: Capture) -> None:
+    assert main(["inspect", "model.rlx", "--stage", "passes", "--without", "fuse"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert "fuse" not in names
+    assert "share-bodies" in names
+    command = ["compile", "model.rlx", "-o", "build", "--emit-only", "--without", "fuse"]
+    assert main(command) == 0
+    assert "matmul_add" not in Path("build/mlp.c").read_text()
+    assert main([*command, "--without", "fusion"]) == 1
+    assert "no pass that can be left out is called 'fusion'" in capsys.readouterr().err
+
+
 def test_run_shows_each_output_with_its_type(capsys: Capture) -> None:
     assert main(["run", "model.rlx", "--random", "3"]) == 0
     assert capsys.readouterr().out.startswith("output 0: float32[4, 3]\n")
