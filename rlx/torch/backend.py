@@ -15,10 +15,11 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from rlx.errors import InputError
-from rlx.torch.calls import direct_call
+from rlx.torch.calls import direct_call, refuse_tangents
 from rlx.torch.decompositions import decompositions
 from rlx.torch.partition import partition
 from rlx.torch.program import CompiledGraph, Options
+from rlx.torch.types import resolved
 
 _MODES = {
     "default": 0.0, "reduce-overhead": 0.0, "max-autotune": 20.0,
@@ -112,6 +113,9 @@ def boxed(graph: CompiledGraph) -> Callable[..., Any]:
     """Return a function of one list of tensors, as AOTAutograd calls it."""
 
     def call(args: list[Any]) -> list[Any]:
+        refuse_tangents(args)
+        for place in graph.cotangents:
+            args[place] = resolved(args[place])
         results = graph(args)
         args.clear()  # what the caller let go of is released before results are used
         return results

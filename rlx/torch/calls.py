@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 from torch._functorch._aot_autograd.schemas import PlainTensorMeta
+from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
 from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.torch.program import CompiledGraph
+from rlx.torch.types import resolved
 
 _WRAPPERS_WORK = (
     "num_mutated_inp_runtime_indices", "num_mutated_graph_handled_indices", "num_outputs_aliased",
@@ -60,10 +62,23 @@ def _is_plain(graph: CompiledGraph, meta: Any, given: Sequence[Any]) -> bool:
 
 def _inference(graph: CompiledGraph) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
+        refuse_tangents(args)
         found = graph.fast(*args)
         return graph.slow(list(args)) if found is None else found
 
     return call
+
+
+def refuse_tangents(args: Sequence[Any]) -> None:
+    """Raise UnsupportedError for tensors with tangents: results would have none, and no error."""
+    if forward_ad._current_level < 0:
+        return
+    for each in args:
+        if isinstance(each, torch.Tensor) and forward_ad.unpack_dual(each).tangent is not None:
+            raise UnsupportedError(
+                "forward-mode derivatives of a function that torch.compile compiled",
+                remedy="call it without torch.compile, by torch.func.jvp, or as rlx.from_torch",
+            )
 
 
 # Training
@@ -159,10 +174,10 @@ class _Compiled(torch.autograd.Function):  # type: ignore[misc]
         step = ctx.step
         args = [*ctx.saved_tensors, *ctx.unchecked]
         if step.cotangents is None:
-            args += cotangents
+            args += map(resolved, cotangents)
         else:
             for place in step.cotangents:
-                args.append(cotangents[place])
+                args.append(resolved(cotangents[place]))
         del cotangents
         if torch.is_grad_enabled():
             return _Gradient.apply(step, torch.empty(0, requires_grad=True), *args)

@@ -79,6 +79,8 @@ class CompiledGraph:
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         self.metas = [node.meta.get("val") for node in self.inputs]
         self._places = [i for i, x in enumerate(self.metas) if isinstance(x, torch.Tensor)]
+        self.cotangents = [i for i in self._places if str(self.inputs[i].target)[:8] == "tangents"]
+        """The places of the gradients that AOTAutograd gives a backward graph."""
         self.results = next(node for node in nodes if node.op == "output").args[0]
         self.symbols = sorted({s.name for meta in self.metas for s in _symbols(meta)})
         GraphFunction(self.module)  # raises for operators without rules

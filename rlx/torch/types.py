@@ -44,6 +44,14 @@ def dtype_of(dtype: torch.dtype) -> DType:
     return found
 
 
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor whose memory holds its values, which a conjugate or negative view's does not.
+
+    Of the arguments of a compiled graph only cotangents change in that: Dynamo guards the others.
+    """
+    return tensor.resolve_conj().resolve_neg()
+
+
 def as_array(tensor: torch.Tensor) -> Array:
     """Return a tensor's memory as a NumPy array, without a copy.
 
@@ -56,7 +64,7 @@ def as_array(tensor: torch.Tensor) -> Array:
         if carried is not None:
             found: Array = plain.view(carried[0]).numpy().view(carried[1])
         elif plain.is_conj() or plain.is_neg():
-            found = plain.resolve_conj().resolve_neg().numpy()
+            found = resolved(plain).numpy()
         else:
             found = plain.numpy()
     except (TypeError, RuntimeError) as error:

@@ -356,3 +356,41 @@ def test_a_step_in_a_frame_that_dynamo_broke() -> None:
     for _ in range(3):
         x.grad = None
         close(compiled(x), 2 * (1 - torch.tanh(x.detach()) ** 2))
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_cotangents_may_be_negative_views(*, changes: bool) -> None:
+    """With the memory of such a view read as it is, gradients had the opposite sign."""
+    x, count = leaf(3), torch.zeros(1)
+    imaginary = torch.randn(3, dtype=torch.complex64).conj().imag
+    assert imaginary.is_neg()
+
+    def function(x: Any, count: Any) -> Any:
+        if changes:  # AOTAutograd's wrappers write it back
+            count.add_(1)
+        return (x * 2,)
+
+    run = torch.compile(function, backend=compile_module)
+    for _ in range(3):
+        close(torch.autograd.grad(run(x, count)[0], x, imaginary)[0], 2 * imaginary)
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_tangents_are_refused_and_not_dropped(*, changes: bool) -> None:
+    x, count = torch.randn(3), torch.zeros(1)
+
+    def function(x: Any, count: Any) -> Any:
+        if changes:
+            count.add_(1)
+        return (x**3,)
+
+    run = torch.compile(function, backend=compile_module)
+    for _ in range(2):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, torch.ones(3))
+            with pytest.raises(UnsupportedError, match="forward-mode"):
+                run(dual, count)
+            close(run(x, count)[0], x**3)
+    if not changes:  # which PyTorch refuses there
+        (_, tangent) = torch.func.jvp(lambda x: run(x, count)[0], (x,), (torch.ones(3),))
+        close(tangent, 3 * x**2)
