@@ -49,6 +49,7 @@ Semantics where C and hardware differ:
 from __future__ import annotations
 
 import enum
+from dataclasses import field
 from typing import TypeAlias
 
 from rlx.dataclass import dataclass
@@ -184,10 +185,10 @@ class UnaryOp(enum.Enum):
 class Unary:
     op: UnaryOp
     x: Expr
+    type: ValueType = field(init=False, compare=False, repr=False)
 
-    @property
-    def type(self) -> ValueType:
-        return self.x.type
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", self.x.type)
 
 
 class BinaryOp(enum.Enum):
@@ -213,10 +214,10 @@ class Binary:
     op: BinaryOp
     a: Expr
     b: Expr
+    type: ValueType = field(init=False, compare=False, repr=False)
 
-    @property
-    def type(self) -> ValueType:
-        return self.a.type
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", self.a.type)
 
 
 class CompareOp(enum.Enum):
@@ -248,10 +249,10 @@ class Select:
     condition: Expr
     a: Expr
     b: Expr
+    type: ValueType = field(init=False, compare=False, repr=False)
 
-    @property
-    def type(self) -> ValueType:
-        return self.a.type
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", self.a.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +267,10 @@ class Fma:
     b: Expr
     c: Expr
     exact: bool = False
+    type: ValueType = field(init=False, compare=False, repr=False)
 
-    @property
-    def type(self) -> ValueType:
-        return self.a.type
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", self.a.type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,19 @@ def test_systems_are_solved_with_pivots(backend: str, size: int) -> None:
     np.testing.assert_allclose(second, np.linalg.solve(a.T, b[:, 0]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_a_long_chain_of_values_is_one_region(backend: str) -> None:
+    def stepped(a: Any) -> Any:
+        first = a @ a @ a @ a
+        last = first[0, 0]
+        for _ in range(700):
+            last = last * 0.25 + 1.0
+        return last, first
+
+    found, _ = rlx.jit(stepped, backend=backend)(np.eye(2, dtype=np.float32))
+    np.testing.assert_allclose(found, 4 / 3, rtol=1e-6)
+
+
 def test_names_are_those_of_the_program() -> None:
     def stepped(p: Any, q: Any) -> Any:
         spread = p @ q @ p.T

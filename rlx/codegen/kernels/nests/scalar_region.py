@@ -276,6 +276,9 @@ class Emission:
             self._count(element.node)
         for least, _ in self.region.checks:
             self._count(least.node)
+        for node in self.region.numbers.since(0):
+            if id(node) in self.nodes:
+                self._size(node)  # parts come first, so that it recurses through no chain
         steps: list[tuple[int, int, Any]] = [
             (number(node), 0, node) for node in self.nodes.values() if self._takes_name(node)
         ]
