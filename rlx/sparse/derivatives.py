@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError
 from rlx.ir.graph import calling_source
 from rlx.passes.autodiff.directions import in_many_directions
 from rlx.sparse.coloring import color_hessian, color_jacobian, readable
@@ -58,9 +58,9 @@ def value_and_sparse_jacobian(
     @functools.wraps(fun)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         chosen = real_arguments(fun, argnums, args, kwargs)
-        pattern = sparsity or jacobian_sparsity(fun, argnums)(*args, **kwargs)
-        columns = sum(sizes_of(chosen))
-        _require_shape(pattern, (pattern.shape[0], columns), "jacobian")
+        pattern = _given(sparsity, "jacobian")
+        if pattern is None:
+            pattern = jacobian_sparsity(fun, argnums)(*args, **kwargs)
         value, data = _first(chosen, pattern)
         return value, SparseMatrix(data, pattern)
 
@@ -97,12 +97,24 @@ def sparse_hessian(
     @functools.wraps(fun)
     def transformed(*args: Any, **kwargs: Any) -> SparseMatrix:
         chosen = real_arguments(fun, argnums, args, kwargs)
-        found = sparsity or hessian_sparsity(fun, argnums)(*args, **kwargs)
+        found = _given(sparsity, "hessian")
+        if found is None:
+            found = hessian_sparsity(fun, argnums)(*args, **kwargs)
         size = sum(sizes_of(chosen))
         _require_shape(found, (size, size), "hessian")
         return SparseMatrix(_second(chosen, found), found)
 
     return transformed
+
+
+def _given(sparsity: Pattern | None, what: str) -> Pattern | None:
+    if not isinstance(sparsity, Pattern | None):
+        raise InputError(
+            f"sparsity is an object of type {type(sparsity).__name__}, not a Pattern",
+            source=calling_source(),
+            remedy=f"give the pattern that rlx.{what}_sparsity returns, or none",
+        )
+    return sparsity
 
 
 def _require_shape(pattern: Pattern, shape: tuple[int, int], what: str) -> None:
@@ -132,6 +144,9 @@ def _second(chosen: Chosen, pattern: Pattern) -> Any:
 
 def _first(chosen: Chosen, pattern: Pattern) -> tuple[Any, Any]:
     """Return the value of a function and those of its Jacobian, each read from one pass."""
+    value, pullback = vjp(chosen.call, chosen.leaves)
+    count = sum(math.prod(map(int, shape_of(leaf))) for leaf in tree_flatten(value)[0])
+    _require_shape(pattern, (count, sum(sizes_of(chosen))), "jacobian")
     coloring = color_jacobian(pattern)
     rows, columns = pattern.rows, pattern.indices
     places = np.where(
@@ -139,7 +154,6 @@ def _first(chosen: Chosen, pattern: Pattern) -> tuple[Any, Any]:
         coloring.columns[columns] * pattern.shape[0] + rows,
         coloring.forward * pattern.shape[0] + coloring.rows[rows] * pattern.shape[1] + columns,
     )
-    value, pullback = vjp(chosen.call, chosen.leaves)
     passes: list[Any] = []
 
     def push(tangents: list[Any]) -> Any:
@@ -158,6 +172,8 @@ def _first(chosen: Chosen, pattern: Pattern) -> tuple[Any, Any]:
         leaves, tree = tree_flatten(value)
         seeds = tree_unflatten(tree, _seeds(coloring.rows, leaves))
         passes.append(rnp.ravel(vmap(pull)(seeds)))
+    if not passes:
+        return value, _vector(value)[:0]
     return value, taken(rnp.concatenate(passes), places)
 
 

@@ -89,7 +89,7 @@ def solve(pattern: Pattern, data: Any, b: Any) -> Any:
     x = scan(substituted, rnp.zeros((size, width), dtype), found, reverse=True)[1]
     back = np.empty(rows, np.int64)
     back[blocks.order] = np.arange(rows)
-    return rnp.reshape(taken(rnp.reshape(x, (-1, width)), back), b.shape)
+    return rnp.reshape(taken(rnp.reshape(x, (blocks.count * size, width)), back), b.shape)
 
 
 def _times(entries: Any, x: Any, block: Any) -> Any:

@@ -83,10 +83,11 @@ class SparseMatrix:
                 source=calling_source(),
                 remedy=f"give a vector of {columns} elements, or a matrix of {columns} rows",
             )
-        data = self.data if len(shape) == 1 else rnp.reshape(self.data, (-1, 1))
+        data = self.data if len(shape) == 1 else rnp.reshape(self.data, (self.nnz, 1))
         terms = data * taken(x, self.indices)
-        if (self.pattern.row_sizes == self.nnz // max(rows, 1)).all():
-            return rnp.sum(rnp.reshape(terms, (rows, -1, *shape[1:])), 1)
+        each = self.nnz // max(rows, 1)
+        if (self.pattern.row_sizes == each).all():
+            return rnp.sum(rnp.reshape(terms, (rows, each, *shape[1:])), 1)
         zeros = rnp.zeros((rows, *shape[1:]), rnp.result_type(terms))
         return zeros.at[as_indices(self.pattern.rows)].add(terms)
 

@@ -12,7 +12,7 @@ import pytest
 
 import rlx
 import rlx.numpy as jnp
-from rlx.errors import ShapeError
+from rlx.errors import InputError, RlxError, ShapeError
 from rlx.ir import ops
 from rlx.ir.op import Trait
 from rlx.sparse import SparseMatrix
@@ -163,6 +163,36 @@ def test_a_given_pattern_takes_the_place_of_the_one_found() -> None:
 def test_a_product_with_another_shape_names_both() -> None:
     with pytest.raises(ShapeError, match=r"shape \(5, 7\) times an array of shape \(5,\)"):
         _matrix()[0] @ np.ones(5)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 3)])
+def test_products_of_no_terms_are_zeros(shape: tuple[int, int]) -> None:
+    matrix = SparseMatrix(np.zeros(0), from_entries([], [], shape))
+    for columns in ((), (2,), (0,)):
+        product = matrix @ np.ones((shape[1], *columns))
+        np.testing.assert_array_equal(product, np.zeros((shape[0], *columns)))
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_functions_without_elements_have_jacobians_without_entries(size: int) -> None:
+    value, found = rlx.value_and_sparse_jacobian(lambda x: 2 * x[:0])(np.ones(size, np.float32))
+    assert (value.shape, found.shape, found.data.shape) == ((0,), (0, size), (0,))
+    assert found.dtype == np.float32
+    assert rlx.sparse_jacobian(lambda _: ())(np.ones(size)).shape == (0, size)
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "error", "message"),
+    [
+        (from_entries([0], [0], (5, 2)), ShapeError, r"\(5, 2\); the jacobian has \(2, 2\)"),
+        (np.eye(2), InputError, "type ndarray, not a Pattern"),
+    ],
+)
+def test_a_pattern_of_another_kind_is_refused(
+    sparsity: Any, error: type[RlxError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        rlx.sparse_jacobian(lambda x: x, sparsity=sparsity)(np.ones(2))
 
 
 def test_types_are_those_of_the_result() -> None:

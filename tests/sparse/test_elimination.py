@@ -128,6 +128,13 @@ def test_batches_of_values_and_of_right_sides_are_solved() -> None:
     np.testing.assert_allclose(scaled(factors, right), found / factors[:, None], rtol=1e-10)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (3, 0)])
+def test_systems_without_unknowns_or_right_sides_are_solved(shape: tuple[int, ...]) -> None:
+    places = np.arange(shape[0])
+    matrix = SparseMatrix(np.ones(shape[0]), from_entries(places, places, (shape[0],) * 2))
+    assert matrix.solve(np.ones(shape)).shape == shape
+
+
 def test_systems_that_have_no_solution_are_refused() -> None:
     with pytest.raises(ShapeError, match=r"shape \(2, 3\) and a right side of shape \(2,\)"):
         matrix_of(np.ones((2, 3))).solve(np.ones(2))
