@@ -149,7 +149,7 @@ class Case:
 
 
 def _hermitian(x: Any) -> Any:
-    """Return what a triangle of a matrix stands for, so that derivatives by both agree."""
+    """Return the Hermitian part, so that both triangles have the same derivatives in both."""
     turned = jax.numpy.conj(jax.numpy.swapaxes(x, -1, -2))
     return ((x + turned) / 2).astype(x.dtype)
 
