@@ -23,10 +23,11 @@ from rlx.errors import (
     UnsupportedError,
 )
 from rlx.limits import current_budget, is_too_large
-from rlx.onnx import functions, host, symbolic
+from rlx.onnx import functions, host, leaves, symbolic
 from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.errors import ForeignDTypeError, relocated, unknown_operator
 from rlx.onnx.folding import fold
+from rlx.onnx.leaves import LeafValues
 from rlx.onnx.model import Array, Model, dense
 from rlx.onnx.node_inputs import as_input, checked_attributes, computed, needs_all, static
 from rlx.onnx.registry import Operator, find_operator
@@ -135,8 +136,10 @@ class Importer:
         return known[-1]
 
     def read(self, name: str, scope: Scope) -> Any:
-        """Return the value called `name`; a weight becomes a param."""
+        """Return the value called `name`; a weight becomes a param, leaf values an array."""
         value = self.look_up(name, scope)
+        if isinstance(value, LeafValues):
+            return value.array()
         return self.param(value) if isinstance(value, Weight) else value
 
     def look_up(self, name: str, scope: Scope) -> Any:
@@ -274,6 +277,11 @@ class Importer:
         self, found: Operator, inputs: list[Any], attributes: dict[str, Any], proto: Any
     ) -> Any:
         holds_bodies = any(isinstance(value, Body) for value in attributes.values())
+        if any(isinstance(value, LeafValues) for value in inputs):
+            result = leaves.applied(found, inputs, attributes)
+            if result is not None:
+                return result
+            inputs = [v.array() if isinstance(v, LeafValues) else v for v in inputs]
         if found.on_host:
             if not all(map(is_known, inputs)):
                 raise needs_all(proto, inputs)

@@ -6,6 +6,7 @@ Weight         an initializer: a param of the graph as soon as an operator reads
 list           a sequence
 None           an input that is left out, or an empty optional
 Extents        known integers of which some are symbolic extents
+LeafValues     a traced array that is a function of a leaf of a decision tree, not yet walked
 Deferred       what NumPy makes of a traced array after the run: strings by their numbers, maps
 Map            a dictionary with the dtype of its values
 """
@@ -19,6 +20,7 @@ import numpy as np
 
 from rlx.dataclass import dataclass
 from rlx.ir.shape import Dim
+from rlx.onnx.leaves import LeafValues
 from rlx.onnx.types import computes
 from rlx.tracing.pytree import register_pytree_node
 from rlx.tracing.trace import TracedArray
@@ -152,6 +154,8 @@ def traced_in(values: Iterable[Any]) -> list[TracedArray]:
             found += traced_in(value)
         elif isinstance(value, Deferred):
             found.append(value.array)
+        elif isinstance(value, LeafValues):
+            found.append(value.terms[0][0].x)
         elif isinstance(value, TracedArray):
             found.append(value)
     return found

@@ -17,7 +17,8 @@ _DOMAIN = "ai.onnx.ml"
 
 @operator("ArrayFeatureExtractor", domain=_DOMAIN)
 def array_feature_extractor(x: Any, places: Any) -> Any:
-    return rnp.take(x if x.ndim > 1 else rnp.expand_dims(x, 0), rnp.ravel(places), axis=-1)
+    rows = x if x.ndim > 1 else rnp.expand_dims(x, 0)
+    return rnp.take(rows, places.reshape(-1), axis=-1)
 
 
 @operator("Binarizer", domain=_DOMAIN)
@@ -160,25 +161,26 @@ def label_encoder(
 
 def _looked_up(x: Any, keys: Any, values: Any, default: Any) -> Any:
     """Return the value of the first key that is equal, by its place among the sorted ones."""
+    xp: Any = np if isinstance(x, np.ndarray) else rnp
     keys, values = np.asarray(keys).astype(x.dtype), np.asarray(values)
-    found: Any = rnp.full(x.shape, np.asarray(default, values.dtype))
+    found: Any = xp.full(x.shape, np.asarray(default, values.dtype))
     is_nan = keys != keys
     if is_nan.any():
-        found = rnp.where(rnp.isnan(x), values[is_nan][0], found)
+        found = xp.where(xp.isnan(x), values[is_nan][0], found)
     known, first = np.unique(keys[~is_nan], return_index=True)
     if not known.size:
         return found
     table = values[~is_nan][first]
-    place = _place_of(x, known)
-    same = rnp.equal(rnp.take(known, place, mode="clip"), x)
-    return rnp.where(same, rnp.take(table, place, mode="clip"), found)
+    place = _place_of(xp, x, known)
+    same = xp.equal(xp.take(known, place, mode="clip"), x)
+    return xp.where(same, xp.take(table, place, mode="clip"), found)
 
 
-def _place_of(x: Any, known: Any) -> Any:
+def _place_of(xp: Any, x: Any, known: Any) -> Any:
     """Return where each element would be among sorted keys; at once where these are a range."""
     if known.dtype.kind in "iu" and int(known[-1]) - int(known[0]) == known.size - 1:
-        return rnp.clip(x, known[0], known[-1]) - known[0]
-    return rnp.searchsorted(known, x)
+        return xp.clip(x, known[0], known[-1]) - known[0]
+    return xp.searchsorted(known, x)
 
 
 def _first(*given: Any) -> Any:

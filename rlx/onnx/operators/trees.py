@@ -1,4 +1,4 @@
-"""Ensembles of decision trees: a walk is gathers from tables of nodes, without branches."""
+"""Operators that are ensembles of decision trees."""
 
 from __future__ import annotations
 
@@ -8,122 +8,15 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import FormatError
+from rlx.onnx.leaves import LeafValues, Walk
 from rlx.onnx.operators.scores import Labels, transformed, two_classes
 from rlx.onnx.registry import operator
-from rlx.tracing.loops import scan_rows
-from rlx.transforms.control import fori_loop, scan
+from rlx.onnx.tree_tables import LEQ, MEMBER, MODES, Trees, malformed
+from rlx.tracing.trace import TracedArray
 
 _DOMAIN = "ai.onnx.ml"
-_MANY_ROWS = 32
-"""Rows from which on the trees are walked one by one."""
 Array = np.ndarray[Any, Any]
 
-_LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
-_MODES = {
-    "BRANCH_LEQ": _LEQ, "BRANCH_LT": _LT, "BRANCH_GTE": _GTE, "BRANCH_GT": _GT,
-    "BRANCH_EQ": _EQ, "BRANCH_NEQ": _NEQ, "BRANCH_MEMBER": _MEMBER,
-}  # fmt: skip
-
-
-class Trees:
-    """Nodes of all trees in tables, those of a tree level by level.
-
-    The children of a node are next to each other, the one for comparisons that fail first. A leaf
-    is its own first child, and its threshold is NaN, with which every comparison fails.
-    """
-
-    def __init__(
-        self, feature: Any, threshold: Any, mode: Any, true: Any, false: Any, roots: Any,
-        missing: Any, members: Any = None,
-    ) -> None:  # fmt: skip
-        self.order, self.child, self.roots, self.depths = _by_levels(true, false, roots)
-        """The places of nodes as given, first children, roots, and the steps of each tree."""
-        is_leaf = true[self.order] == self.order
-        inner = mode[self.order[~is_leaf]]
-        self.feature = np.where(is_leaf, 0, feature[self.order]).astype(np.int32)
-        self.threshold = np.where(is_leaf, np.nan, threshold[self.order])
-        ordered = [each for each in np.unique(inner) if each not in (_NEQ, _MEMBER)]
-        self.mode = np.where(is_leaf, ordered[0] if ordered else _LEQ, mode[self.order])
-        self.missing = ~is_leaf & missing[self.order]
-        self.members = None if members is None else members[self.order]
-        """The values of sets `[nodes, most]`, with NaN for those that are none; or None."""
-
-    def votes(self, x: Any, weights: Array, aggregate: str) -> Any:
-        """Return sums (or means, minima, maxima) over trees of the weights of the leaves reached.
-
-        Many rows walk one tree after the other, so that its nodes stay in the cache; few rows walk
-        all trees at once.
-        """
-        width, own = x.shape[1], weights[self.order]
-        read = self.feature.min(initial=0) or self.feature.max(initial=0)
-        if read < 0 or (isinstance(width, int) and read >= width):
-            raise FormatError(
-                f"a tree reads feature {read} of rows of {width}",
-                remedy="give rows of as many features as the model was trained on",
-            )
-        if not self.roots.size:
-            raise _malformed("an ensemble has no trees")
-        if isinstance(x.shape[0], int) and x.shape[0] < _MANY_ROWS:
-            return _AGGREGATES[aggregate](rnp.take(own, self._leaves(x), axis=0, mode="clip"), 1)
-        join = _JOINS[aggregate]
-
-        def walk(root: Any, depth: Any) -> Any:
-            start = rnp.broadcast_to(root, (x.shape[0],))
-            leaves = fori_loop(0, depth, lambda _, places: self._step(x, places), start)
-            return rnp.take(own, leaves, axis=0, mode="clip")
-
-        def step(total: Any, tree: tuple[Any, Any]) -> tuple[Any, None]:
-            return join(total, walk(*tree)), None
-
-        first = walk(self.roots[0], self.depths[0])
-        total = scan(step, first, (self.roots[1:], self.depths[1:]))[0]
-        return total / self.roots.size if aggregate == "AVERAGE" else total
-
-    def _leaves(self, x: Any) -> Any:
-        """Return the leaf that every row reaches in every tree, `[rows, trees]`."""
-        start = rnp.broadcast_to(self.roots, (x.shape[0], self.roots.size))
-        steps = np.arange(max(self.depths.max(initial=0), 1))
-        return scan_rows(lambda places, _: (self._step(x, places), None), start, steps)[0]
-
-    def _step(self, x: Any, places: Any) -> Any:
-        """Return the children to which rows go on from `places`, `[rows]` or `[rows, trees]`."""
-        rows, width = rnp.arange(x.shape[0], dtype="int64"), x.shape[1]
-        start = rnp.multiply(rows, width)
-        at = rnp.expand_dims(start, 1) if places.ndim == 2 else start
-        value = rnp.take(rnp.ravel(x), rnp.add(at, self._of(self.feature, places)), mode="clip")
-        limit = self._of(self.threshold.astype(x.dtype), places)
-        holds = self._holds(value, limit, places)
-        return rnp.add(self._of(self.child, places), rnp.astype(holds, "int32"))
-
-    def _of(self, table: Array, places: Any) -> Any:
-        return rnp.take(table, places, axis=0, mode="clip")
-
-    def _holds(self, value: Any, limit: Any, places: Any) -> Any:
-        compare = [rnp.less_equal, rnp.less, rnp.greater_equal, rnp.greater, rnp.equal,
-                   rnp.not_equal]  # fmt: skip
-        holds: Any = None
-        for mode in np.unique(self.mode):
-            found = (
-                self._is_member(value, places) if mode == _MEMBER else compare[mode](value, limit)
-            )
-            chosen = rnp.equal(self._of(self.mode, places), mode)
-            holds = found if holds is None else rnp.where(chosen, found, holds)
-        if np.any(self.missing):
-            holds = rnp.logical_or(
-                holds, rnp.logical_and(rnp.isnan(value), self._of(self.missing, places))
-            )
-        return holds
-
-    def _is_member(self, value: Any, places: Any) -> Any:
-        sets = self._of(np.asarray(self.members, value.dtype), places)
-        return rnp.any(rnp.equal(rnp.expand_dims(value, -1), sets), -1)
-
-
-_AGGREGATES: dict[str, Any] = {"SUM": rnp.sum, "AVERAGE": rnp.mean, "MIN": rnp.min, "MAX": rnp.max}
-_JOINS: dict[str, Any] = {
-    "SUM": rnp.add, "AVERAGE": rnp.add, "MIN": rnp.minimum, "MAX": rnp.maximum,
-}  # fmt: skip
 _BY_NUMBER = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -156,10 +49,10 @@ def tree_ensemble(
         _require_indices("children", ids, np.where(are_leaves, leaves, inner))
         below = np.where(are_leaves, np.asarray(ids) + inner, np.asarray(ids))
         if np.any(below == np.arange(inner)):
-            raise _malformed("a node of a tree is its own child")
+            raise malformed("a node of a tree is its own child")
         return np.concatenate([below, own]).astype(np.int64)
 
-    _require_indices("nodes_modes", nodes_modes, len(_MODES))
+    _require_indices("nodes_modes", nodes_modes, len(MODES))
     _require_indices("tree_roots", tree_roots, inner)
     _require_indices("leaf_targetids", leaf_targetids, n_targets)
 
@@ -177,8 +70,22 @@ def tree_ensemble(
     )
     weights = np.zeros((inner + leaves, n_targets), x.dtype)
     weights[own, np.asarray(leaf_targetids)] = leaf_weights
+    if _is_lazy(trees, x, post_transform):
+        return _leaf_values(trees, x, weights)
     total = trees.votes(x, weights, _BY_NUMBER[aggregate_function])
     return transformed(total, post_transform)
+
+
+def _is_lazy(trees: Trees, x: Any, post_transform: Any) -> bool:
+    """True if a result is a function of the leaf of one tree, which need not be walked yet."""
+    is_plain = post_transform in (0, "NONE") and trees.members is None
+    return is_plain and trees.roots.size == 1 and isinstance(x, TracedArray) and x.ndim == 2
+
+
+def _leaf_values(trees: Trees, x: Any, weights: Array) -> LeafValues:
+    trees.require_features(x.shape[1])
+    walk = Walk(trees, x, weights.dtype)
+    return LeafValues(((walk, weights[trees.order][walk.leaves]),))
 
 
 def _require_indices(name: str, found: Any, count: Any) -> None:
@@ -186,48 +93,20 @@ def _require_indices(name: str, found: Any, count: Any) -> None:
     indices = np.asarray(found)
     outside = (indices < 0) | (indices >= count)
     if outside.any():
-        raise _malformed(f"{name} has {indices[outside][0]}, which is no index of the model's")
-
-
-def _by_levels(true: Array, false: Array, roots: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the order of nodes, their first children, the roots and the depth of each tree."""
-    order: list[Any] = []
-    child: list[Any] = []
-    places, depths = [], []
-    for root in roots:
-        start = len(order)
-        places.append(start)
-        level, depth = [int(root)], 0
-        order += level
-        while level:
-            following: list[int] = []
-            for node in level:
-                is_leaf = true[node] == node
-                child.append(len(child) if is_leaf else len(order))
-                if not is_leaf:
-                    both = [int(false[node]), int(true[node])]
-                    following += both
-                    order += both
-            depth += bool(following)
-            level = following
-            if len(order) - start > 2 * true.size + 1:
-                raise _malformed("the nodes of a tree form a cycle")
-        depths.append(depth)
-    first, starts, steps = (np.asarray(each, np.int32) for each in (child, places, depths))
-    return np.asarray(order, np.int64), first, starts, steps
+        raise malformed(f"{name} has {indices[outside][0]}, which is no index of the model's")
 
 
 def _sets(modes: Array, values: Any, nodes: int) -> Array | None:
     """Return the sets of the nodes that ask for membership; a NaN ends each in the list."""
-    owners = np.flatnonzero(modes == _MEMBER)
+    owners = np.flatnonzero(modes == MEMBER)
     if values is None and owners.size:
-        raise _malformed("nodes ask for membership, and there are no membership_values")
+        raise malformed("nodes ask for membership, and there are no membership_values")
     if values is None:
         return None
     ends = np.flatnonzero(np.isnan(values))
     parts = np.split(np.asarray(values), ends + 1)
     if len(parts) - 1 != owners.size:
-        raise _malformed(
+        raise malformed(
             f"{len(parts) - 1} sets of members for {owners.size} nodes that ask for one"
         )
     sets = np.full((nodes, max(map(len, parts))), np.nan)
@@ -272,17 +151,17 @@ def _classic(
 
 def _mode_of(name: str) -> int:
     """Return the number of a mode; any for leaves, which compare nothing."""
-    known = ("LEAF", *(mode for mode, number in _MODES.items() if number != _MEMBER))
+    known = ("LEAF", *(mode for mode, number in MODES.items() if number != MEMBER))
     if name not in known:
-        raise _malformed(f"a node has mode {name}; modes are {', '.join(known)}")
-    return _MODES.get(name, _LEQ)
+        raise malformed(f"a node has mode {name}; modes are {', '.join(known)}")
+    return MODES.get(name, LEQ)
 
 
 def _place_of_child(place: dict[tuple[int, int], int], parent: tuple[int, int], child: int) -> int:
     """Return the place of a child of another node of the same tree."""
     key = parent[0], child
     if key == parent or key not in place:
-        raise _malformed(f"node {parent[1]} of tree {parent[0]} has child {child}, which is none")
+        raise malformed(f"node {parent[1]} of tree {parent[0]} has child {child}, which is none")
     return place[key]
 
 
@@ -295,12 +174,8 @@ def _roots(keys: Sequence[tuple[int, int]], true: Array, false: Array) -> Array:
         first.setdefault(tree, number)
     for tree, number in first.items():
         if number in children:
-            raise _malformed(f"the first node of tree {tree}, its root, is a child of another one")
+            raise malformed(f"the first node of tree {tree}, its root, is a child of another one")
     return np.asarray(list(first.values()), np.int64)
-
-
-def _malformed(message: str) -> FormatError:
-    return FormatError(message, remedy="the model is malformed: export it again")
 
 
 def _weights(
@@ -336,11 +211,12 @@ def tree_ensemble_regressor(
     trees, place = _classic(**nodes)
     given = _or_tensor(target_weights, target_weights_as_tensor)
     weights = _weights(place, n_targets, target_treeids, target_nodeids, target_ids, given)
-    total = trees.votes(rnp.astype(x, "f32"), weights, aggregate_function)
     base = _or_tensor(base_values, base_values_as_tensor)
-    if base is not None and len(base):
-        total = total + np.asarray(base, np.float32)
-    return transformed(total, post_transform)
+    offset = np.asarray(base if base is not None and len(base) else 0, np.float32)
+    if _is_lazy(trees, x, post_transform):
+        return _leaf_values(trees, x, weights + offset if offset.ndim else weights)
+    total = trees.votes(rnp.astype(x, "f32"), weights, aggregate_function)
+    return transformed(total + offset if offset.ndim else total, post_transform)
 
 
 @operator("TreeEnsembleClassifier", domain=_DOMAIN, rest=_classic)
