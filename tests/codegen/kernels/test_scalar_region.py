@@ -122,6 +122,30 @@ def test_zeros_of_a_program_multiply_infinities_unless_all_is_finite(backend: st
 
 
 @pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("fold", ["sum", "max", "min", "prod", "mean"])
+def test_products_of_elements_are_folded_as_the_fold_says(backend: str, fold: str) -> None:
+    def folded(a: Any, b: Any) -> Any:
+        return getattr(jnp, fold)((a @ b) * b, axis=1) @ a @ b
+
+    a, b = np.random.default_rng(3).standard_normal((2, 3, 3))
+    f = rlx.jit(folded, backend=backend)
+    assert "scalar_region" in f.c_source(a, b)
+    expected = getattr(np, fold)((a @ b) * b, axis=1) @ a @ b
+    np.testing.assert_allclose(f(a, b), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_absent_entries_are_stored_as_zeros(backend: str) -> None:
+    matrix = np.random.default_rng(4).standard_normal((2, 2))
+    slope = rlx.grad(lambda x: jnp.sum((x[:2] @ matrix @ matrix) * (matrix @ x[:2])))
+    f, x = rlx.jit(slope, backend=backend), np.arange(1.0, 5.0)
+    assert "scalar_region" in f.c_source(x)
+    square = matrix @ matrix
+    expected = square @ (matrix @ x[:2]) + matrix.T @ (square.T @ x[:2])
+    np.testing.assert_allclose(f(x), [*expected, 0, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
 def test_a_singular_system_names_its_line(backend: str) -> None:
     def stepped(a: Any, b: Any) -> Any:
         s = a @ a.T @ a

@@ -40,7 +40,7 @@ from rlx.codegen.loops.nodes import (
     Status,
     Var,
 )
-from rlx.codegen.loops.value_numbers import ValueNumbers
+from rlx.codegen.loops.value_numbers import ValueNumbers, is_absent
 from rlx.codegen.loops.visit import operands, rewrite_expression, with_operands
 from rlx.codegen.text import as_identifier
 from rlx.dataclass import dataclass
@@ -205,7 +205,8 @@ class RegionValues(Elements):
         return of(function.result)
 
     def contraction(self, node: Node) -> Contraction:
-        return FusedContraction(node)
+        is_product = len(node.operands) > 1
+        return FusedContraction(node) if is_product else Contraction(node)
 
     def _solved(self, node: Node) -> dict[Index, E]:
         """Eliminate with pivots; each step is a value, as an element of a node is."""
@@ -389,6 +390,8 @@ class Emission:
         return self._built_here(node) if named is None else E(named)
 
     def _built_here(self, node: Expr) -> E:
+        if is_absent(node):
+            return E(Const(0.0, node.type))
         parts = operands(node)
         if not parts or isinstance(node, Load):
             return E(node)
