@@ -106,6 +106,18 @@ def test_entries_of_a_derivative_that_are_zero_are_absent(backend: str, name: st
     np.testing.assert_allclose(found, [[np.inf, c * c], [2 * c, 3 * c**3]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_absent_entries_of_a_result_are_zeros(backend: str) -> None:
+    def stepped(x: Any, p: Any) -> Any:
+        f = DERIVATIVES["jacfwd"](x)
+        return f @ p @ f @ f, f, abs(f), jnp.where(f == 0, f, 1.0)
+
+    p = np.ones((2, 2), np.float32)
+    _, *found = rlx.jit(stepped, backend=backend)(POSITION, p)
+    for each in found:
+        assert each[0, 1] == each[1, 0] == 0
+
+
 def scaled(p: Any) -> Any:
     """The same through a matrix of the program."""
     f = np.array([[1.0, 0.0], [0.0, 0.5]], np.float32)
