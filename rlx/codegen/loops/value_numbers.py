@@ -212,7 +212,7 @@ def _product(a: Expr, b: Expr) -> Expr | None:
 
 
 def _quotient(a: Expr, b: Expr) -> Expr | None:
-    if is_absent(a) or _is_number(b, 1.0):
+    if (is_absent(a) and not is_absent(b)) or _is_number(b, 1.0):
         return a
     inner = _negated(a)
     if inner is not None and not isinstance(a, Const):

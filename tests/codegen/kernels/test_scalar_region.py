@@ -118,6 +118,16 @@ def test_absent_entries_of_a_result_are_zeros(backend: str) -> None:
         assert each[0, 1] == each[1, 0] == 0
 
 
+@pytest.mark.parametrize("backend", BACK_ENDS)
+def test_a_quotient_of_absent_entries_is_none(backend: str) -> None:
+    def stepped(x: Any, p: Any) -> Any:
+        f = DERIVATIVES["jacfwd"](x)
+        return f / f, f @ p @ f @ f
+
+    found, _ = rlx.jit(stepped, backend=backend)(POSITION, np.ones((2, 2), np.float32))
+    np.testing.assert_array_equal(found, [[1.0, np.nan], [np.nan, 1.0]])
+
+
 def scaled(p: Any) -> Any:
     """The same through a matrix of the program."""
     f = np.array([[1.0, 0.0], [0.0, 0.5]], np.float32)
