@@ -393,8 +393,6 @@ class Emission:
         if is_absent(node):
             return E(Const(0.0, node.type))
         parts = operands(node)
-        if is_absent(node):
-            return E(Const(0.0, node.type))
         if not parts or isinstance(node, Load):
             return E(node)
         return E(with_operands(node, tuple(self._built(part).node for part in parts)))
