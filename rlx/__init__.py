@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from rlx.runtime.arrays import Array as Array
     from rlx.runtime.compile import compile as compile
     from rlx.runtime.executable import Executable as Executable
+    from rlx.runtime.missed_fusions import assert_fusion_clean as assert_fusion_clean
+    from rlx.runtime.missed_fusions import missed_fusions as missed_fusions
     from rlx.runtime.session import Session as Session
     from rlx.runtime.tune import tune as tune
     from rlx.sparse.derivatives import sparse_hessian as sparse_hessian
@@ -145,6 +147,7 @@ _HOMES = {
     "rlx.runtime.arrays": ["Array"],
     "rlx.runtime.compile": ["compile"],
     "rlx.runtime.executable": ["Executable"],
+    "rlx.runtime.missed_fusions": ["assert_fusion_clean", "missed_fusions"],
     "rlx.runtime.session": ["Session"],
     "rlx.runtime.tune": ["tune"],
     "rlx.sparse.derivatives": [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import Self
+from typing import Any, Self
 
 from rlx.dataclass import dataclass
 from rlx.public_names import names_of as _names_of
@@ -160,6 +160,21 @@ class DivisionByZeroError(CheckError):
 
 class OOBError(CheckError):
     """An index is out of range."""
+
+
+class MissedFusionError(RlxError, AssertionError):
+    """Values are stored between kernels that should be one; `missed` has the pairs and reasons."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        missed: tuple[Any, ...] = (),
+        source: Source | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, source=source, remedy=remedy)
+        self.missed = missed
 
 
 class FormatError(RlxError, ValueError):

@@ -52,3 +52,16 @@ class MissedFusion:
     producer: Node
     consumer: Node
     obstacle: Obstacle
+
+    @property
+    def ops(self) -> tuple[str, str]:
+        """Names of the ops of producer and consumer."""
+        return self.producer.op.name, self.consumer.op.name
+
+    def __str__(self) -> str:
+        ends = " -> ".join(_described(node) for node in (self.producer, self.consumer))
+        return f"{ends}: {self.obstacle}"
+
+
+def _described(node: Node) -> str:
+    return node.op.name if node.source is None else f"{node.op.name} ({node.source})"
