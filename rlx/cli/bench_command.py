@@ -11,17 +11,30 @@ from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
 from rlx.passes.optional_passes import without_passes
 from rlx.report.stages import Stages
+from rlx.runtime.backend import Backend
 from rlx.runtime.compile import choose_backend
 from rlx.runtime.peaks import Peaks, measure_peaks
 from rlx.runtime.profile import Profile, TimedThunk, profile
 from rlx.runtime.signature import Signature
-from rlx.target import detect_target
+from rlx.target import Target, detect_target
 
 _SEED = 0
 _HEAD = "   time us    best us  share   GFLOP/s  of peak      GB/s  of copy  kernel"
 
 
 def execute(arguments: Namespace) -> int:
+    target = without_passes(detect_target(), arguments.without)
+    backend = choose_backend(arguments.backend)
+    with progress("measuring the peaks of this machine"):
+        peaks = measure_peaks(backend, target)
+    name, times = timed_program(arguments, backend, target)
+    show(f"{name}, {backend.name} backend, 1 thread, {times.repeats} runs: medians")
+    show(format_profile(times, peaks, top=arguments.top))
+    return 0
+
+
+def timed_program(arguments: Namespace, backend: Backend, target: Target) -> tuple[str, Profile]:
+    """Return the name of the program and the times of its kernels."""
     inputs = read_inputs(arguments.input)
     program = load_program(
         arguments.source, shapes=arguments.shape, examples=inputs, is_jax=arguments.jax
@@ -31,10 +44,6 @@ def execute(arguments: Namespace) -> int:
     params = {
         **random_params(signature, _SEED), **program.params, **read_params(arguments.params)
     }  # fmt: skip
-    target = without_passes(detect_target(), arguments.without)
-    backend = choose_backend(arguments.backend)
-    with progress("measuring the peaks of this machine"):
-        peaks = measure_peaks(backend, target)
     with progress(f"compiling and timing {program.graph.name}"):
         times = profile(
             program.graph,
@@ -45,9 +54,7 @@ def execute(arguments: Namespace) -> int:
             params=params,
             repeats=arguments.repeats,
         )
-    show(f"{program.graph.name}, {backend.name} backend, 1 thread, {times.repeats} runs: medians")
-    show(format_profile(times, peaks, top=arguments.top))
-    return 0
+    return program.graph.name, times
 
 
 def format_profile(times: Profile, peaks: Peaks, *, top: int | None = None) -> str:

@@ -87,6 +87,14 @@ examples:
   $ rlx bench model.rlx
   $ rlx bench model.rlx --repeats 50 --top 10 --backend c
 """,
+    "profile": """
+A trace holds every run and its kernels with start, duration, FLOPs, bytes and lines of the
+program; https://ui.perfetto.dev and chrome://tracing show it.
+
+examples:
+  $ rlx profile model.rlx
+  $ rlx profile model.rlx --repeats 3 --trace trace.json
+""",
     "tune": """
 Schedules that are faster are used by all that is compiled on this machine afterwards; with -o
 they are written to a file, which rlx.Schedules.load reads for rlx.compile(..., schedules=).
@@ -368,6 +376,13 @@ def _add_bench(parser: ArgumentParser) -> None:
     _add_extent(parser)
 
 
+def _add_profile(parser: ArgumentParser) -> None:
+    _add_bench(parser)
+    parser.add_argument(
+        "--trace", metavar="FILE.json", type=Path, help="write the runs, for ui.perfetto.dev"
+    )
+
+
 def _add_tune(parser: ArgumentParser) -> None:
     _add_source(parser)
     _add_arrays(parser)
@@ -437,6 +452,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "run": ("run a program on arrays from files", _add_run),
     "inspect": ("read any stage between graph and machine code", _add_inspect),
     "bench": ("time every kernel, with the machine's peak for comparison", _add_bench),
+    "profile": ("time every kernel, and write a trace of the runs", _add_profile),
     "tune": ("measure schedules of products and convolutions, keep the fastest", _add_tune),
     "doctor": ("say what was found on this machine, what is missing, how to get it", _add_doctor),
     "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),

@@ -11,7 +11,7 @@ a reading takes longer then, as it asks the system. Use `Executable` calls to ti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,8 @@ class Profile:
     median: float
     best: float
     repeats: int
+    readings: Array = field(repr=False, compare=False)
+    """When each thunk begins and the last one ends, in seconds of the clock."""
 
     @property
     def cost(self) -> Cost:
@@ -85,13 +87,14 @@ def profile(
     """
     executable = _timed_executable(graph, program, backend, target, params, clock)
     binding, extents = _fed(executable, feeds)
-    seconds = np.diff(_readings(executable, extents, repeats, before=_nothing))
+    readings = _readings(executable, extents, repeats, before=_nothing)
+    seconds = np.diff(readings)
     thunks = tuple(
         _timed(thunk, program, times, binding)
         for thunk, times in zip(program.schedule.phase(Phase.RUN), seconds.T, strict=True)
     )
     whole = seconds.sum(axis=1)
-    return Profile(thunks, float(np.median(whole)), float(whole.min()), repeats)
+    return Profile(thunks, float(np.median(whole)), float(whole.min()), repeats, readings)
 
 
 def clock_readings(

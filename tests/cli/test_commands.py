@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -192,6 +193,27 @@ def test_bench_lists_kernels_beside_the_peaks(capsys: Capture) -> None:
     assert "peaks of one core" in printed
     assert "and 2 more" in printed
     assert printed.rstrip().endswith("whole run")
+
+
+def test_profile_writes_a_trace_of_runs_and_kernels(capsys: Capture) -> None:
+    assert main(["profile", "model.rlx", "--repeats", "3", "--trace", "trace.json"]) == 0
+    assert "whole run" in capsys.readouterr().out
+    events = json.loads(Path("trace.json").read_text())["traceEvents"]
+    names = {event["name"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert names == {"process_name": "rlx: mlp", "thread_name": "kernels"}
+    spans = [event for event in events if event["ph"] == "X"]
+    assert {(event["pid"], event["tid"]) for event in spans} == {(1, 1)}
+    runs = [event for event in spans if event["cat"] == "run"]
+    kernels = [event for event in spans if event["cat"] == "kernel"]
+    assert [run["name"] for run in runs] == ["run 0", "run 1", "run 2"]
+    assert len(kernels) % 3 == 0
+    assert any("softmax" in kernel["name"] for kernel in kernels)
+    assert all(kernel["args"]["bytes"] > 0 for kernel in kernels)
+    assert spans[0]["ts"] == 0
+    for run in runs:
+        own = [k for k in kernels if run["ts"] <= k["ts"] < run["ts"] + run["dur"]]
+        assert len(own) == len(kernels) // 3
+        assert sum(kernel["dur"] for kernel in own) == pytest.approx(run["dur"])
 
 
 def test_compile_writes_an_artifact_and_rebuild_compiles_it_again(capsys: Capture) -> None:
