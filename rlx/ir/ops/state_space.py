@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.errors import ShapeError
+from rlx.errors import ShapeError, SymbolicExtentError
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
@@ -12,6 +12,7 @@ from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.loops import scan
 from rlx.ir.ops.reduction import reduce_sum
 from rlx.ir.ops.shape import expand, reshape, transpose
+from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
 _FAMILY = "control"
@@ -27,7 +28,7 @@ def selective_scan(
     are `[batch, steps, state_size]`. The state starts at zero; 16-bit floats compute in f32.
     """
     given = [_wide(value) for value in (x, delta, a, b, c)]
-    batch, steps, channels = _static(x, 3, "x")
+    batch, steps, channels = _shape(x, 3, "x")
     for name, value, shape in (
         ("delta", delta, (batch, steps, channels)),
         ("a", a, (channels, state_size)),
@@ -74,18 +75,18 @@ def gated_delta_net(
     `[batch, steps, heads]`; the state `[batch, heads, state_size, state_size]` starts at zero if
     none is given. Returns the outputs and the last state; 16-bit floats compute in f32.
     """
-    batch, steps, heads, size = _static(q, 4, "q")
+    batch, steps, heads, _ = _shape(q, 4, "q")
     for name, value in (("q", q), ("k", k), ("v", v)):
         _require(name, value, (batch, steps, heads, state_size))
     for name, value in (("g", g), ("beta", beta)):
         _require(name, value, (batch, steps, heads))
     if state is not None:
-        _require("state", state, (batch, heads, size, size))
+        _require("state", state, (batch, heads, state_size, state_size))
     rows = [_time_first(_wide(value)) for value in (q, k, v, g, beta)]
-    first = _zeros(q.graph, rows[0].dtype, (batch, heads, size, size))
+    first = _zeros(q.graph, rows[0].dtype, (batch, heads, state_size, state_size))
     if state is not None:
         first = _wide(state)
-    body = _delta_step(first.type, [row.type for row in rows], size)
+    body = _delta_step(first.type, [row.type for row in rows], state_size)
     last, y = scan(first, *rows, body=body, length=steps, num_carries=1)
     return _narrowed(_time_first(y), q), _narrowed(last, q)
 
@@ -128,17 +129,22 @@ def _narrowed(x: Value, like: Value) -> Value:
     return cast(x, to=like.dtype) if like.dtype is not x.dtype else x
 
 
-def _zeros(graph: Graph, dtype: DType, shape: tuple[int, ...]) -> Value:
+def _zeros(graph: Graph, dtype: DType, shape: Shape) -> Value:
     return expand(graph.constant(0, dtype), shape=shape)
 
 
-def _static(x: Value, rank: int, name: str) -> tuple[int, ...]:
+def _shape(x: Value, rank: int, name: str) -> Shape:
     if x.rank != rank:
         raise ShapeError(f"{name} has shape {x.type.describe_shape()}; its rank must be {rank}")
-    return x.type.static_shape
+    if not all(isinstance(extent, int) for extent in x.shape[1:]):
+        raise SymbolicExtentError(
+            f"{name} has shape {x.type.describe_shape()}: only the batch may be symbolic",
+            remedy="use numbers for the other extents",
+        )
+    return x.shape
 
 
-def _require(name: str, value: Value, shape: tuple[int, ...]) -> None:
+def _require(name: str, value: Value, shape: Shape) -> None:
     if value.shape != shape:
         wanted = value.type.with_shape(shape).describe_shape()
         raise ShapeError(f"{name} has shape {value.type.describe_shape()}; it must be {wanted}")

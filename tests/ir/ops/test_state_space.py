@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlx.errors import ShapeError
+import rlx
+from rlx.errors import ShapeError, SymbolicExtentError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
@@ -203,3 +204,37 @@ def test_batched_calls_are_the_calls_one_by_one() -> None:
     for index in range(2):
         one = {name: array[index] for name, array in batch.items()}
         np.testing.assert_allclose(found[index], evaluate(mamba(feeds, 3), one)[0], rtol=1e-5)
+
+
+def symbolic(op: str, batch: rlx.Dim | int, steps: rlx.Dim | int) -> Graph:
+    g = Graph("symbolic")
+    if op == "selective_scan":
+        x, delta = (g.input(name, (batch, steps, 2)) for name in ("x", "delta"))
+        a = g.input("a", (2, 3))
+        b, c = (g.input(name, (batch, steps, 3)) for name in "bc")
+        g.set_outputs([g.selective_scan(x, delta, a, b, c, state_size=3)])
+    else:
+        q, k, v = (g.input(name, (batch, steps, 2, 3)) for name in "qkv")
+        gate, beta = (g.input(name, (batch, steps, 2)) for name in ("gate", "beta"))
+        g.set_outputs(g.gated_delta_net(q, k, v, gate, beta, state_size=3))
+    return g
+
+
+@pytest.mark.parametrize("op", ["selective_scan", "gated_delta_net"])
+def test_the_batch_may_be_symbolic(op: str) -> None:
+    graph = symbolic(op, rlx.Dim("n", max=4), 5)
+    compiled = rlx.compile(graph)
+    for size in (0, 1, 3, 4):
+        shapes = {
+            str(x.node.name): tuple(e if isinstance(e, int) else size for e in x.shape)
+            for x in graph.inputs
+        }
+        feeds = {name: ramp(-0.3, 0.01, shape) for name, shape in shapes.items()}
+        for got, expected in zip(compiled.run(feeds), evaluate(graph, feeds), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["selective_scan", "gated_delta_net"])
+def test_symbolic_steps_are_refused(op: str) -> None:
+    with pytest.raises(SymbolicExtentError, match="only the batch may be symbolic"):
+        symbolic(op, 2, rlx.Dim("n", max=4))
