@@ -111,7 +111,7 @@ _LEVELS = 60
 
 
 @function
-def _erfcx(x: Any) -> Any:
+def scaled_erfc(x: Any) -> Any:
     (x,) = inexact(x)
     near = rnp.minimum(x, 2)
     low = rnp.exp(near * near) * erfc(near)
@@ -128,7 +128,7 @@ def _erfcx(x: Any) -> Any:
 @custom_jvp
 def erfcx(x: Any, /) -> Array:
     """`exp(x^2) erfc(x)`, without underflow."""
-    return _erfcx(x)
+    return scaled_erfc(x)
 
 
 @erfcx.defjvp

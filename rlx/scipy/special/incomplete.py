@@ -10,12 +10,13 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.runtime.arrays import Array
+from rlx.scipy.special import shares
 from rlx.scipy.special.elementary import betaln, digamma, gammaln
 from rlx.tracing.apply import function, inexact
 from rlx.tracing.kept_traces import kept
 from rlx.transforms.control import while_loop
 from rlx.transforms.custom_jvp import custom_jvp
-from rlx.transforms.differentiate import jvp, stop_gradient
+from rlx.transforms.differentiate import jvp
 
 _MOST_TERMS = 5000
 _TERMS_OF_SLOPES = 200
@@ -93,31 +94,6 @@ def _away(x: Any, tiny: float) -> Any:
 
 
 @function
-@kept
-def _both(a: Any, x: Any) -> Any:
-    """The lower and the upper function, neither as a difference where it is small."""
-    a, x = inexact(a, x)
-    endless = rnp.isinf(a) & rnp.greater(a, 0)  # all of the function is at infinity
-    a = rnp.where(endless, 1, a)
-    right = rnp.greater(x, a + 1)
-    factor = _lower_factor(a, x)
-    lower = factor * _series(a, rnp.where(right, 0, x))
-    above = rnp.where(right, x, a + 2)
-    upper = rnp.where(
-        rnp.isinf(x), 0, factor * a * _fraction(a, rnp.where(rnp.isinf(above), a + 2, above))
-    )
-    lower = rnp.where(right, 1 - upper, lower)
-    upper = rnp.where(right, upper, 1 - lower)
-    # All of the function of order 0 is at 0 itself
-    none = rnp.logical_and(rnp.equal(a, 0), rnp.greater(x, 0))
-    lower, upper = rnp.where(none, 1, lower), rnp.where(none, 0, upper)
-    lower, upper = rnp.where(endless, 0, lower), rnp.where(endless, 1, upper)
-    wrong = rnp.logical_or(rnp.less(x, 0), rnp.less_equal(a, 0) & rnp.logical_not(none))
-    wrong = rnp.logical_or(wrong, endless & rnp.isinf(x))
-    return rnp.where(wrong, rnp.nan, lower), rnp.where(wrong, rnp.nan, upper)
-
-
-@function
 def gammainc(a: Any, x: Any, /) -> Array:
     """The lower incomplete gamma function, over `gamma(a)`."""
     return _gammainc(*inexact(a, x))
@@ -131,12 +107,12 @@ def gammaincc(a: Any, x: Any, /) -> Array:
 
 @custom_jvp
 def _gammainc(a: Any, x: Any) -> Any:
-    return _both(a, x)[0]
+    return shares.in_doubles(lambda a, x: shares.gamma(a, x).lower, a, x)
 
 
 @custom_jvp
 def _gammaincc(a: Any, x: Any) -> Any:
-    return _both(a, x)[1]
+    return shares.in_doubles(lambda a, x: shares.gamma(a, x).upper, a, x)
 
 
 def _gamma_slopes(primals: Any, tangents: Any) -> Any:
@@ -150,8 +126,9 @@ def _gamma_slopes(primals: Any, tangents: Any) -> Any:
     by_order = _slope_by_order(rnp.where(endless, 1, a) * rnp.ones_like(x), x * rnp.ones_like(a))
 
     # No slope where there is no value; a factor, so that the tangent stays linear
-    value = _both(stop_gradient(a), stop_gradient(x))[0]
-    known = rnp.where(rnp.isnan(value), rnp.nan, 1.0)
+    unknown = rnp.less(x, 0) | rnp.less(a, 0) | (rnp.equal(a, 0) & rnp.equal(x, 0))
+    unknown |= (endless & rnp.isinf(x)) | rnp.isnan(x) | rnp.isnan(a)
+    known = rnp.where(unknown, rnp.nan, 1.0)
     return known * (by_x * dx + rnp.where(endless, 0, by_order) * da)
 
 
@@ -275,7 +252,7 @@ def _betainc(a: Any, b: Any, x: Any, least: int = 0) -> Any:
 @custom_jvp
 def betainc(a: Any, b: Any, x: Any, /) -> Array:
     """The incomplete beta function, over `beta(a, b)`."""
-    return _betainc(a, b, x)
+    return shares.in_doubles(lambda a, b, x: shares.beta(a, b, x).lower, a, b, x)
 
 
 @betainc.defjvp

@@ -1,0 +1,193 @@
+"""The regularized incomplete gamma functions in f64, each by the side on which it is accurate.
+
+Shares are `exp(e) m` with the exponent `e = a log(x / a) - x + a`, which is a pair of doubles.
+Sources: Temme, The asymptotic expansion of the incomplete gamma functions (1979); Gil, Segura and
+Temme, Efficient and accurate algorithms for the incomplete gamma function ratios (2012).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import rlx.numpy as rnp
+from rlx.scipy.special import pairs
+from rlx.scipy.special.faddeeva import scaled_erfc
+from rlx.transforms.control import fori_loop
+
+LARGE = 100.0
+"""Orders from which the function near its middle is an expansion in `1 / a`."""
+_NEAR = 0.3
+"""The middle: numbers that differ from the order by less than this share of it."""
+_SERIES, _FRACTION, _SMALL = 130, 105, 22
+"""Terms that are enough for f64: of the lower and the upper function, and for small orders."""
+_POWERS, _COEFFICIENTS = 8, 20
+"""Terms of the expansion in `1 / a`, and of the first in eta; each next has two less."""
+_STIRLING = (
+    1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400,
+)  # fmt: skip
+
+
+class Shares(NamedTuple):
+    """Lower and upper share, and the logarithms of both."""
+
+    lower: Any
+    upper: Any
+    log_lower: Any
+    log_upper: Any
+
+
+def gamma_shares(a: Any, x: Any) -> Shares:
+    """Return the shares below and above `x` of positive, finite `a` and `x`, f64."""
+    a, x = pairs.bounded(a), pairs.bounded(x)
+    exponent = gamma_exponent(a, x)
+    root = root_of_gamma(a)
+    right, middle = sides(a, x)
+    above, below = rnp.where(right, x, bound(a)), rnp.where(right, 0.0, x)
+    factor = rnp.where(right, upper(a, above) * a, lower(a, below)) / root
+    z = rnp.sqrt(rnp.where(middle, rnp.maximum(-exponent.high, 0), 1.0))
+    large, side = rnp.where(middle, a, LARGE), rnp.where(right, 1.0, -1.0)
+    eta = side * z * rnp.sqrt(2 / large)
+    factor = rnp.where(middle, around(large, eta, side), factor)
+    share = rnp.minimum(pairs.exp(exponent) * factor, 1.0)
+    logarithm = rnp.minimum(exponent.high + (exponent.low + rnp.log(factor)), 0.0)
+    is_small = rnp.logical_not(right) & rnp.less(a, 1.1)
+    rest = rnp.where(is_small, _rest_of_small(a, x, is_small), 1 - share)
+    log_rest = rnp.where(rnp.greater(rest, 0.5), rnp.log1p(-share), rnp.log(rest))
+    logarithm = rnp.where(rnp.greater(share, 0.5), rnp.log1p(-rest), logarithm)
+    return Shares(
+        rnp.where(right, rest, share),
+        rnp.where(right, share, rest),
+        rnp.where(right, log_rest, logarithm),
+        rnp.where(right, logarithm, log_rest),
+    )
+
+
+def gamma_exponent(a: Any, x: Any) -> pairs.Pair:
+    """Return `a log(x / a) - x + a`."""
+    return (pairs.log(x) - pairs.log(a)) * a + pairs.two_sum(a, -x)
+
+
+def root_of_gamma(a: Any) -> Any:
+    """Return `gamma(a + 1) exp(a) / a**a`, which is almost `sqrt(2 pi a)`."""
+    large = rnp.greater_equal(a, 10)
+    high, low = rnp.where(large, a, 10.0), rnp.where(large, 1.0, a)
+    inverse = 1 / high
+    by_series = rnp.sqrt(2 * math.pi * high) * rnp.exp(
+        inverse * _polynomial(_STIRLING, inverse * inverse)
+    )
+    steps = rnp.clip(rnp.floor(low - 0.5), 0, 9)
+    first = low - steps  # gamma(low + 1) = (low)(low - 1) ... (first + 1) gamma(first + 1)
+    product = rnp.exp(log_gamma_1p(first))
+    for step in range(1, 10):
+        product = rnp.where(rnp.less_equal(step, steps), product * (first + step), product)
+    exponent = pairs.log(low) * -low + low
+    return rnp.where(large, by_series, product * pairs.exp(exponent))
+
+
+def log_gamma_1p(z: Any) -> Any:
+    """Return `log(gamma(1 + z))` for z from 0 to 1.6, with small relative errors."""
+    from rlx.scipy.special.elementary import _EULER, _ZETA
+
+    upper = rnp.greater(z, 0.5)
+    past = rnp.where(upper, z - 1, z)
+    series = past * _polynomial((1 - _EULER, *_ZETA), past)
+    return series - rnp.where(upper, 0.0, rnp.log1p(rnp.where(upper, 0.0, past)))
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+    """Return the polynomial with these coefficients, of the lowest power first."""
+    found: Any = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        found = found * x + coefficient
+    return found
+
+
+def bound(a: Any) -> Any:
+    """Return the number above which the upper share is computed."""
+    return rnp.maximum(a, 1.1)
+
+
+def sides(a: Any, x: Any) -> tuple[Any, Any]:
+    """Return where the upper share is computed, and where shares are expansions in `1 / a`."""
+    middle = rnp.greater(a, LARGE) & rnp.less(rnp.abs(x - a), _NEAR * a)
+    return rnp.greater(x, bound(a)), middle
+
+
+def lower(a: Any, x: Any) -> Any:
+    """Return `sum x**n / ((a + 1) ... (a + n))`, from its end, so that errors do not add up."""
+
+    def term(i: Any, total: Any) -> Any:
+        return 1 + x / (a + (_SERIES - rnp.astype(i, x.dtype))) * total
+
+    return fori_loop(0, _SERIES, term, rnp.ones_like(a + x))
+
+
+def upper(a: Any, x: Any) -> Any:
+    """Return the continued fraction of the upper function, from its end (DLMF 8.9.2)."""
+
+    def level(i: Any, fraction: Any) -> Any:
+        n = _FRACTION - rnp.astype(i, x.dtype)
+        return (x - a) + (2 * n - 1) + n * (a - n) / fraction
+
+    return 1 / fori_loop(0, _FRACTION, level, (x - a) + (2 * _FRACTION + 1))
+
+
+def around(a: Any, eta: Any, side: Any) -> Any:
+    """Return the smaller share over `exp(-a eta**2 / 2)` (DLMF 8.12.3, 8.12.4)."""
+    inverse, total = 1 / a, 0.0
+    for row in reversed(_expansion()):
+        total = total * inverse + _polynomial(row, eta)
+    tail = 0.5 * scaled_erfc(side * eta * rnp.sqrt(0.5 * a))
+    return tail + side * total * rnp.sqrt(inverse / (2 * math.pi))
+
+
+@functools.cache
+def _expansion() -> tuple[tuple[float, ...], ...]:
+    """Return the coefficients of eta**n / a**k, DLMF 8.12.12 and 8.12.13."""
+    count = _COEFFICIENTS + 2 * _POWERS + 3
+    alpha = [Fraction(0), Fraction(1)]
+    for n in range(2, count + 1):
+        known = sum(j * alpha[j] * alpha[n - j + 1] for j in range(2, n))
+        alpha.append((alpha[n - 1] - known) / (n + 1))
+    first = [Fraction(-1, 3), *((n + 2) * alpha[n + 2] for n in range(1, count - 1))]
+    stirling = _stirling_of_gamma(_POWERS)
+    rows = [first]
+    for k in range(1, _POWERS):
+        before = rows[-1]
+        rows.append(
+            [
+                (-1) ** k * stirling[k] * first[n] + (n + 2) * before[n + 2]
+                for n in range(len(before) - 2)
+            ]
+        )
+    return tuple(
+        tuple(float(each) for each in row[: _COEFFICIENTS - 2 * k]) for k, row in enumerate(rows)
+    )
+
+
+def _stirling_of_gamma(count: int) -> list[Fraction]:
+    """Return the coefficients of 1, 1 / a, .. of `gamma(a) exp(a) / a**a sqrt(a / 2 pi)`."""
+    logarithm = [Fraction(0)] * (count + 1)
+    for k, number in enumerate(_STIRLING[: (count + 1) // 2]):
+        logarithm[2 * k + 1] = Fraction(number).limit_denominator(10**6)
+    found = [Fraction(1)]
+    for n in range(1, count + 1):
+        terms = (k * logarithm[k] * found[n - k] for k in range(1, n + 1))
+        found.append(sum(terms, Fraction(0)) / n)
+    return found
+
+
+def _rest_of_small(a: Any, x: Any, is_small: Any) -> Any:
+    """Return the upper share for `a` and `x` up to 1.1, where the lower one may be almost 1.
+
+    The lower one is `x**a / gamma(a + 1) (1 + a sum (-x)**n / ((a + n) n!))`, n from 1.
+    """
+    a, x = rnp.where(is_small, a, 1.0), rnp.where(is_small, x, 1.0)
+    exponent = a * rnp.log(x) - log_gamma_1p(a)
+    total: Any = 0.0
+    for n in range(_SMALL, 0, -1):
+        total = (1 / (a + n) + total) * (-x / n)
+    return -rnp.expm1(exponent) - rnp.exp(exponent) * a * total
