@@ -233,8 +233,8 @@ def faults(
         # At a kink of abs, the second derivative is that of both sides
         slack = 1e-8 * rounding
         is_kink = "abs" in text and min(sides) - slack <= got <= max(sides) + slack
-        is_right = is_kink or np.allclose(sides, got, rtol=slack, atol=slack)
-        if np.isfinite(got) and not is_right:
+        is_second_right = is_kink or bool(np.allclose(sides, got, rtol=slack, atol=slack))
+        if np.isfinite(got) and not is_second_right:
             yield f"d2/dx{i}dx{j} is {got}, not {sides}"
 
 
