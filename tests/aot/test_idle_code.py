@@ -29,9 +29,9 @@ def graphs_c(make: Callable[[], Graph], target: str, directory: Path) -> str:
     return aot(make(), directory, target=target, emit_only=True).source.read_text()
 
 
-def check(text: str, target: str) -> None:
+def check(text: str, target: str, *, loops: bool = True) -> None:
     idle = [h[0] for h in _HEAD.finditer(text) if int(h[3]) - int(h[2]) <= int(h[4] or 1)]
-    assert "for (int64_t" in text
+    assert ("for (int64_t" in text) == loops
     assert idle == []
     widths = {int(size) for size in re.findall(r"vector_size\((\d+)\)", text)}
     assert max(widths, default=0) <= machine_of(target).vector_bytes
@@ -43,7 +43,8 @@ def check(text: str, target: str) -> None:
 def test_published_programs_loop_twice_or_more_in_vectors_of_the_target_on_one_thread(
     name: str, target: str, tmp_path: Path
 ) -> None:
-    check(export(name, target, tmp_path).source.read_text(), target)
+    is_scalar = name == "kalman_filter"  # one function of locals, without any loop
+    check(export(name, target, tmp_path).source.read_text(), target, loops=not is_scalar)
 
 
 @pytest.mark.parametrize("target", TARGETS)
