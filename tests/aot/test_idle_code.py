@@ -43,7 +43,7 @@ def check(text: str, target: str, *, loops: bool = True) -> None:
 def test_published_programs_loop_twice_or_more_in_vectors_of_the_target_on_one_thread(
     name: str, target: str, tmp_path: Path
 ) -> None:
-    is_scalar = name == "kalman_filter"  # one function of locals, without any loop
+    is_scalar = name in ("kalman_filter", "finite_filter")  # a function of locals, without loops
     check(export(name, target, tmp_path).source.read_text(), target, loops=not is_scalar)
 
 
