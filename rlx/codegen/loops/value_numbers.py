@@ -50,6 +50,8 @@ class ValueNumbers:
     _numbers: dict[int, int] = field(default_factory=dict)
     """Order of the nodes that are values, by identity."""
     _ordered: list[Expr] = field(default_factory=list)
+    _visited: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
+    """The values of nodes that are none themselves, by identity: each is visited once."""
 
     def __len__(self) -> int:
         return len(self._ordered)
@@ -73,8 +75,13 @@ class ValueNumbers:
     def _visit(self, node: Expr) -> Expr:
         if id(node) in self._numbers:
             return node
-        parts = operands(node)
-        return self._make(with_operands(node, tuple(map(self._visit, parts))) if parts else node)
+        _, found = self._visited.get(id(node), (node, None))
+        if found is None:
+            parts = operands(node)
+            read = with_operands(node, tuple(map(self._visit, parts))) if parts else node
+            found = self._make(read)
+            self._visited[id(node)] = node, found
+        return found
 
     def _make(self, node: Expr) -> Expr:
         """Return the value of a node over values."""
