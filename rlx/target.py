@@ -163,6 +163,15 @@ class Target:
         """
         return 1200 if self.is_small else 3000
 
+    @property
+    def scalar_fold(self) -> int:
+        """Terms of all sums of one node that may be spelled out; more are faster in vectors.
+
+        Products of 4x4 matrices take as long either way on AVX-512; of 6x6, twice as long spelled
+        out, of 8x8, twelve times.
+        """
+        return 64 if self.has_vectors else self.scalar_budget
+
     def has(self, feature: str) -> bool:
         return feature in self.features
 

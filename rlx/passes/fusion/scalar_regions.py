@@ -44,7 +44,7 @@ def scalar_regions(target: Target) -> GraphPass:
     """
 
     def form(graph: Graph) -> Rewritten:
-        regions = find_regions(graph, target.scalar_budget)
+        regions = find_regions(graph, target.scalar_budget, target.scalar_fold)
         return _contracted(graph, regions).then(dead_code) if regions else unchanged(graph)
 
     inner = GraphPass("scalar-regions-inner", lambda g: with_bodies(g, lambda b: form(b).graph))
@@ -56,17 +56,20 @@ def scalar_regions(target: Target) -> GraphPass:
     )
 
 
-def find_regions(graph: Graph, budget: int) -> list[list[Node]]:
-    """Return the regions that are worth it: convex, connected, of `budget` operations at most."""
+def find_regions(graph: Graph, budget: int, largest_fold: int) -> list[list[Node]]:
+    """Return the regions that are worth it: convex, connected, of `budget` operations at most.
+
+    No node of theirs sums more than `largest_fold` terms.
+    """
     hoisted = setup_nodes(graph) if graph.params else frozenset[Node]()
-    small = {node for node in graph.nodes if node not in hoisted and _is_small(node)}
+    small = {node for node in graph.nodes if node not in hoisted and _is_small(node, largest_fold)}
     if sum(map(_is_kernel, small)) < FEWEST_KERNELS:
         return []
     found = _connected(graph, small)
     return [region for region in found if _pays(region, budget)]
 
 
-def _is_small(node: Node) -> bool:
+def _is_small(node: Node, largest_fold: int) -> bool:
     """True for a node whose elements are computed one by one, few of them."""
     if (
         node.op.has(Trait.LEAF)
@@ -82,7 +85,10 @@ def _is_small(node: Node) -> bool:
         return False
     if not all(map(_is_readable, node.operands)):
         return False
-    if fold_map(node) is not None and any(x.type.elements > LARGEST_VALUE for x in node.operands):
+    if fold_map(node) is not None and (
+        any(x.type.elements > LARGEST_VALUE for x in node.operands)
+        or result.type.elements * count_terms(node) > largest_fold
+    ):
         return False  # loops over rows read it in vectors
     return _is_small_system(node) or has_elements(node)
 

@@ -104,6 +104,7 @@ def test_a_large_value_on_the_way_keeps_regions_apart() -> None:
             """
         ),
         MANY,
+        MANY,
     )
     assert [[node.op for node in region] for region in found] == [
         [ops.matmul] * 3,
@@ -121,9 +122,12 @@ def test_the_budget_of_the_target_is_kept() -> None:
         return %3
         """
     )
-    assert find_regions(chain, 3 * 8**3)
-    assert not find_regions(chain, 3 * 8**3 - 1)
-    assert named_target("cortex-m4").scalar_budget < SERVER.scalar_budget
+    assert find_regions(chain, 3 * 8**3, 8**3)
+    assert not find_regions(chain, 3 * 8**3 - 1, 8**3)
+    assert not find_regions(chain, 3 * 8**3, 8**3 - 1)
+    small = named_target("cortex-m4")
+    assert small.scalar_budget < SERVER.scalar_budget
+    assert SERVER.scalar_fold < 8**3 <= small.scalar_fold, "vectors are faster, where there are any"
 
 
 def test_bodies_of_loops_have_regions_too() -> None:
