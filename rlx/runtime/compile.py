@@ -18,7 +18,6 @@ from rlx.errors import GraphError, UnsupportedError
 from rlx.garbage import collecting_rarely
 from rlx.ir.graph import Graph
 from rlx.locks import unforkable
-from rlx.passes.optional_passes import without_passes
 from rlx.progress import showing, stage
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
@@ -132,7 +131,11 @@ def compile(
             remedy="use rlx.jit for a function",
         )
     params = {**graph.param_values, **named_params(params)}
-    target = without_passes(with_schedules(detect_target(), schedules), without)
+    target = with_schedules(detect_target(), schedules)
+    if without:
+        from rlx.passes.optional_passes import without_passes  # no pass is needed to run programs
+
+        target = without_passes(target, without)
     if precision is not None:
         graph, target = _at_precision(graph, target, precision)
     graph = _as_dispatched(graph)

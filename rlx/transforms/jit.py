@@ -25,7 +25,6 @@ from rlx.garbage import collecting_rarely
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.locks import unforkable
-from rlx.passes.optional_passes import pass_names
 from rlx.passes.precision.policy import Precision, as_policy
 from rlx.runtime.arrays import ARRAY_CLASSES
 from rlx.tracing.arguments import argument_name, call_names, positions
@@ -134,7 +133,7 @@ def jit(
         backend=backend,
         threads=threads,
         precision=precision,
-        without=pass_names(without),
+        without=_pass_names(without),
     )
 
 
@@ -145,6 +144,14 @@ _made: weakref.WeakSet[JittedFunction] = weakref.WeakSet()
 def _forget_fast_paths() -> None:
     for function in _made:
         function._recent = []
+
+
+def _pass_names(without: Iterable[str]) -> tuple[str, ...]:
+    if not without:
+        return ()
+    from rlx.passes.optional_passes import pass_names  # no pass is needed to run programs
+
+    return pass_names(without)
 
 
 class JittedFunction:
