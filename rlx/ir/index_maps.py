@@ -82,8 +82,9 @@ class Interval:
         return is_at_most(self.start, other.start) and is_at_most(other.stop, self.stop)
 
     def misses(self, other: Interval) -> bool:
-        """True if `other` surely shares no integer with this."""
-        return is_at_most(self.stop, other.start) or is_at_most(other.stop, self.start)
+        """True if `other` surely shares no integer with this; an empty interval shares none."""
+        pairs = ((self, other), (other, self), (self, self), (other, other))
+        return any(is_at_most(left.stop, right.start) for left, right in pairs)
 
 
 Box: TypeAlias = tuple[Interval, ...]

@@ -235,4 +235,11 @@ def test_symbolic_intervals_are_compared_for_all_sizes() -> None:
     assert Interval(0, n).holds(Interval(1, n - 1))
     assert not Interval(0, n - 1).holds(Interval(0, n))
     assert Interval(0, 2).misses(Interval(n, n + 1))
-    assert not Interval(0, 3).misses(Interval(n, n))
+    assert not Interval(0, 3).misses(Interval(n, n + 1))
+
+
+def test_an_empty_interval_shares_no_integer_with_another() -> None:
+    n = Dim("n", max=9, min=2)
+    for empty in (Interval(1, 1), Interval(n, n)):
+        assert Interval(0, 3).misses(empty)
+        assert empty.misses(Interval(0, 3))
