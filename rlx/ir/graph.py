@@ -220,8 +220,8 @@ class Graph(builders.Builders[Value]):
         self.effects: tuple[int, bool] | None = None
         """How many nodes it had when it was known whether one of them has an effect."""
         self._leaves: dict[str, Value] = {}
-        self._found: dict[Callable[[Graph], Any], tuple[Hashable, Any]] = {}
-        """What `once` found, and of which state of the graph."""
+        self._found: dict[Callable[..., Any], tuple[Hashable, Any]] = {}
+        """What `once` found, and of which state of the graph; the tables of `facts`."""
         self._source: Source | None = None
         self._scope: str | None = None
 
@@ -555,10 +555,23 @@ class Graph(builders.Builders[Value]):
         found: Found = kept[1]
         return found
 
+    def facts(self, finder: Callable[..., Found]) -> dict[Node, Found]:
+        """Return the table of what `finder` found of nodes, kept while the leaves' roles stay.
+
+        A graph that grows changes no node that it has, nor what the node depends on.
+        """
+        kept = self._found.get(finder)
+        if kept is None or kept[0] != self._roles():
+            kept = self._found[finder] = self._roles(), {}
+        table: dict[Node, Found] = kept[1]
+        return table
+
+    def _roles(self) -> Hashable:
+        return *self.donations.items(), *self.communicators.items()
+
     def state(self) -> Hashable:
         """Return what changes when the graph grows, or its outputs or roles change."""
-        roles = (*self.donations.items(), *self.communicators.items())
-        return len(self.nodes), self.name, self.outputs, roles
+        return len(self.nodes), self.name, self.outputs, self._roles()
 
     def structure(self) -> tuple[Any, ...]:
         """Return a hashable key: equal exactly for graphs that print the same."""

@@ -17,6 +17,7 @@ import pytest
 
 from rlx.codegen.lower import lower_graph
 from rlx.ir.graph import Graph, Value
+from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.memory.planner import plan_memory
 from rlx.passes.optional_passes import without_passes
 from rlx.passes.pipeline import pipeline
@@ -28,11 +29,11 @@ FEWEST_CALLS = 1_000
 """A pass that calls less than this looks at a few nodes alone."""
 
 
-def drawn(nodes: int) -> Graph:
+def drawn(nodes: int, extent: int = 8) -> Graph:
     """Return a chain with side branches of products, softmaxes, movements and arithmetic."""
     random = np.random.default_rng(0)
     graph = Graph("drawn")
-    values = [graph.input(f"x{i}", (8, 8)) for i in range(4)]
+    values = [graph.input(f"x{i}", (extent, extent)) for i in range(4)]
     while len(graph.nodes) < nodes:
         other = values[int(random.integers(max(0, len(values) - 20), len(values)))]
         values.append(_step(graph, int(random.integers(9)), values[-1], other))
@@ -82,3 +83,11 @@ def test_calls_grow_at_most_like_n_log_n(fewer: int, more: int) -> None:
     grown = {name: many[name] / few[name] for name in few if many[name] > FEWEST_CALLS}
     assert len(grown) > 20
     assert {name: ratio for name, ratio in grown.items() if ratio > most} == {}
+
+
+def test_a_product_is_looked_at_alone_whatever_it_depends_on() -> None:
+    # Rows of nine elements may be packed: the pass asks what each product depends on.
+    step = pack_operands(named_target("x86-64-v3"))
+    step(drawn(50, 9))  # loads modules
+    few, some, many = (count(step, drawn(nodes, 9))[1] for nodes in (500, 1_000, 2_000))
+    assert many < 2.2 * some < 2.2 * 2.2 * few

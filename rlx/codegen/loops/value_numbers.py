@@ -28,6 +28,7 @@ from rlx.codegen.loops.nodes import (
     Const,
     Expr,
     Fma,
+    Function,
     Load,
     Prim,
     Select,
@@ -92,8 +93,16 @@ class ValueNumbers:
                 simpler = _folded(node)
             if simpler is not None:
                 return self._visit(simpler)
-            node = _without_absent(node)
+            node = self._without_absent(node)
         return self._intern(node)
+
+    def _without_absent(self, node: Expr) -> Expr:
+        """Return a node that reads plain zeros for structural ones."""
+        parts = operands(node)
+        if not any(map(is_absent, parts)):
+            return node
+        zeros = (self._intern(Const(0.0, part.type)) if is_absent(part) else part for part in parts)
+        return with_operands(node, tuple(zeros))
 
     def _intern(self, node: Expr) -> Expr:
         key = self._key(node)
@@ -109,12 +118,12 @@ class ValueNumbers:
             return Const, node.type, repr(node.value), node.name == _ABSENT
         if isinstance(node, Var):
             return Var, node.name
-        parts = [self._numbers[id(self._visit(part))] for part in operands(node)]
+        parts = [self._numbers[id(part)] for part in operands(node)]
         if isinstance(node, Binary) and node.op in _COMMUTE:
             parts.sort()
         kind: type[Any] = type(node)
         own = (getattr(node, name) for name in _own_fields(kind))
-        return kind, *(id(x) if hasattr(x, "lets") else x for x in own), *parts
+        return kind, *(id(x) if isinstance(x, Function) else x for x in own), *parts
 
 
 _COMMUTE = (BinaryOp.ADD, BinaryOp.MUL)
@@ -137,15 +146,6 @@ def _own_fields(kind: type[Any]) -> tuple[str, ...]:
 def is_absent(node: Expr) -> bool:
     """True for a structural zero."""
     return isinstance(node, Const) and node.name == _ABSENT
-
-
-def _without_absent(node: Expr) -> Expr:
-    """Return a node that reads plain zeros for structural ones."""
-    parts = operands(node)
-    if not any(map(is_absent, parts)):
-        return node
-    plain = (Const(0.0, part.type) if is_absent(part) else part for part in parts)
-    return with_operands(node, tuple(plain))
 
 
 def _folded(node: Expr) -> Expr | None:

@@ -9,7 +9,7 @@ import pytest
 
 from rlx.codegen.loops.evaluate import evaluate
 from rlx.codegen.loops.expr import E, const, fma, select
-from rlx.codegen.loops.nodes import Const, Prim, UnaryOp, ValueType, Var
+from rlx.codegen.loops.nodes import Binary, BinaryOp, Const, Prim, UnaryOp, ValueType, Var
 from rlx.codegen.loops.value_numbers import ValueNumbers, is_absent
 
 X, Y = (E(Var(name, ValueType(Prim.F32))) for name in "xy")
@@ -91,3 +91,12 @@ def test_functions_read_plain_zeros_for_structural_ones() -> None:
     found = numbers.of(select(X < 0.0, zero, Y))
     assert not any(is_absent(part) for part in (found.node.a, found.node.b))  # type: ignore[union-attr]
     assert isinstance(numbers.of(zero < 1.0).node, Const)
+
+
+def test_a_chain_of_squares_is_visited_once_a_step() -> None:
+    value = X
+    for _ in range(60):  # as a tree it has 2**60 leaves
+        value = E(Binary(BinaryOp.MUL, value.node, value.node))
+    numbers = ValueNumbers()
+    numbers.of(value)
+    assert len(numbers) == 61

@@ -14,59 +14,53 @@ from rlx.passes.rewrites.dead_code import dead_code
 from tests.passes.text import assert_becomes
 from tests.properties.graphs import feeds_for, random_graphs
 
-
-def test_bias_and_residual_are_added_at_the_rank_of_the_product() -> None:
-    assert_becomes(
-        propagate_reshapes,
-        """
+RESIDUAL = """
           %0: f32[2, 3, 4] = input "x"
           %1: f32[4, 4] = input "w"
           %2: f32[4] = input "bias"
           %3: f32[6, 4] = reshape %0 {shape = (6, 4)}
           %4: f32[6, 4] = matmul %3, %1
+"""
+VECTOR = """
+          %0: f32[4] = input "x"
+          %1: f32[4, 3] = input "w"
+          %2: f32[3] = input "bias"
+          %3: f32[3] = input "residual"
+          %4: f32[1, 4] = reshape %0 {shape = (1, 4)}
+          %5: f32[1, 3] = matmul %4, %1
+"""
+
+
+@pytest.mark.parametrize(
+    ("product", "before", "after"),
+    [
+        pytest.param(
+            RESIDUAL,
+            """
           %5: f32[2, 3, 4] = reshape %4 {shape = (2, 3, 4)}
           %6: f32[2, 3, 4] = add %5, %2
           %7: f32[2, 3, 4] = add %6, %0
           return %7
-        """,
-        """
-          %0: f32[2, 3, 4] = input "x"
-          %1: f32[4, 4] = input "w"
-          %2: f32[4] = input "bias"
-          %3: f32[6, 4] = reshape %0 {shape = (6, 4)}
-          %4: f32[6, 4] = matmul %3, %1
+            """,
+            """
           %5: f32[6, 4] = add %4, %2
           %6: f32[6, 4] = reshape %0 {shape = (6, 4)}
           %7: f32[6, 4] = add %5, %6
           %8: f32[2, 3, 4] = reshape %7 {shape = (2, 3, 4)}
           return %8
-        """,
-    )
-
-
-def test_bias_and_activation_join_the_product_of_a_vector() -> None:
-    assert_becomes(
-        propagate_reshapes,
-        """
-          %0: f32[4] = input "x"
-          %1: f32[4, 3] = input "w"
-          %2: f32[3] = input "bias"
-          %3: f32[3] = input "residual"
-          %4: f32[1, 4] = reshape %0 {shape = (1, 4)}
-          %5: f32[1, 3] = matmul %4, %1
+            """,
+            id="bias and residual",
+        ),
+        pytest.param(
+            VECTOR,
+            """
           %6: f32[3] = reshape %5 {shape = (3,)}
           %7: f32[3] = add %6, %2
           %8: f32[3] = exp %3
           %9: f32[3] = add %7, %8
           return %9
-        """,
-        """
-          %0: f32[4] = input "x"
-          %1: f32[4, 3] = input "w"
-          %2: f32[3] = input "bias"
-          %3: f32[3] = input "residual"
-          %4: f32[1, 4] = reshape %0 {shape = (1, 4)}
-          %5: f32[1, 3] = matmul %4, %1
+            """,
+            """
           %6: f32[1, 3] = reshape %2 {shape = (1, 3)}
           %7: f32[1, 3] = add %5, %6
           %8: f32[3] = exp %3
@@ -74,8 +68,15 @@ def test_bias_and_activation_join_the_product_of_a_vector() -> None:
           %10: f32[1, 3] = add %7, %9
           %11: f32[3] = reshape %10 {shape = (3,)}
           return %11
-        """,
-    )
+            """,
+            id="bias and activation of a vector",
+        ),
+    ],
+)
+def test_elementwise_work_is_done_at_the_rank_of_the_product(
+    product: str, before: str, after: str
+) -> None:
+    assert_becomes(propagate_reshapes, product + before, product + after)
 
 
 @pytest.mark.parametrize(

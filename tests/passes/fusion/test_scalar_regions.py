@@ -23,9 +23,7 @@ def graph(text: str) -> Graph:
 
 
 def test_products_and_a_system_become_one_region_with_its_constants() -> None:
-    assert_becomes(
-        scalar_regions(SERVER),
-        """
+    text = """
         %0: f32[2, 2] = input "p"
         %1: f32[2, 2] = input "r"
         %2: f32[2, 2] = constant structural [1.0, 0.0, 0.0, 2.0]
@@ -34,23 +32,10 @@ def test_products_and_a_system_become_one_region_with_its_constants() -> None:
         %5: f32[2, 2] = add %4, %1
         %6: f32[2, 2] = solve %5, %3
         return %6
-        """,
         """
-        %0: f32[2, 2] = input "p"
-        %1: f32[2, 2] = input "r"
-        %2: f32[2, 2] = scalar_region %0, %1 {body = graph @case_scalars {
-          %0: f32[2, 2] = input "p"
-          %1: f32[2, 2] = input "r"
-          %2: f32[2, 2] = constant structural [1.0, 0.0, 0.0, 2.0]
-          %3: f32[2, 2] = matmul %2, %0
-          %4: f32[2, 2] = matmul %3, %2
-          %5: f32[2, 2] = add %4, %1
-          %6: f32[2, 2] = solve %5, %3
-          return %6
-        }}
-        return %2
-        """,
-    )
+    region = f"%2: f32[2, 2] = scalar_region %0, %1 {{body = graph @case_scalars {{{text}}}}}"
+    leaves = text.strip().splitlines()[:2]
+    assert_becomes(scalar_regions(SERVER), text, "\n".join([*leaves, region, "return %2"]))
 
 
 @pytest.mark.parametrize(
