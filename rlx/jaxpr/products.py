@@ -12,7 +12,6 @@ from rlx.jaxpr.internals import JaxprEqn
 from rlx.jaxpr.interpret import rule
 from rlx.jaxpr.shapes import integers, result_shape
 from rlx.jaxpr.types import dtype_of
-from rlx.numpy.products import summed_in
 
 
 def _axes(numbers: Any) -> tuple[tuple[tuple[int, ...], ...], ...]:
@@ -23,18 +22,11 @@ def _dtype(given: Any) -> Any:
     return None if given is None else np.dtype(given)
 
 
-def _in_one_dtype(equation: JaxprEqn, *operands: Any) -> list[Any]:
-    """Return operands in the dtype in which the result is summed."""
-    return summed_in(dtype_of(equation.outvars[0].aval), *operands)
-
-
 @rule("dot_general")
 def dot_general(equation: JaxprEqn, a: Any, b: Any) -> Any:
-    params = equation.params
-    a, b = _in_one_dtype(equation, a, b)
     return lax.dot_general(
-        a, b, _axes(params["dimension_numbers"]),
-        preferred_element_type=_dtype(params["preferred_element_type"]),
+        a, b, _axes(equation.params["dimension_numbers"]),
+        preferred_element_type=dtype_of(equation.outvars[0].aval),
     )  # fmt: skip
 
 

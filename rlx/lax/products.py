@@ -80,7 +80,7 @@ def ragged_dot(
     """
     if group_offset is not None:
         raise UnsupportedError("ragged_dot has no group_offset", remedy="pass the groups' part")
-    lhs, rhs = promoted([lhs, rhs])
+    lhs, rhs = promoted(summed_in(preferred_element_type, lhs, rhs))
     count, bounds = static_shape(rhs)[0], _bounds(group_sizes)
     if lhs.value.dtype.is_float:
         return _preferred(emit(ops.ragged_matmul, lhs, rhs, bounds), preferred_element_type)
@@ -134,7 +134,7 @@ def ragged_dot_general(
     paired = ((left, right), (left_batch, right_batch))
     if ragged in left_batch:
         return dot_general(lhs, rhs, paired, precision, preferred_element_type)
-    lhs, rhs = promoted([lhs, rhs])
+    lhs, rhs = promoted(summed_in(preferred_element_type, lhs, rhs))
     ranks = (lhs.ndim, rhs.ndim)
     if ranks == (2, 2 + (ragged not in left)) and not left_batch and lhs.value.dtype.is_float:
         found = _of_matrices(lhs, rhs, _bounds(group_sizes), numbers)

@@ -80,7 +80,7 @@ def conv_general_dilated(
 ) -> Array:
     """Slide taps over an array whose axes `dimension_numbers` names, as NHWC, HWIO, NHWC.
 
-    Integers are summed exactly up to 2**53, and wrap to the dtype of the result as integers do.
+    Integers are summed in 32 bits, or in 64 where the result has them, and wrap.
     """
     where = (
         window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
@@ -89,10 +89,10 @@ def conv_general_dilated(
     result = promote_types(map(element_type, (lhs, rhs))).dtype
     if preferred_element_type is not None:
         result = as_array_dtype(preferred_element_type)
-    if result.is_int or result is DType.BOOL:
-        found = _convolved(convert(lhs, DType.F64), convert(rhs, DType.F64), *where)
-        return convert(convert(found, DType.I64), result)
-    lhs, rhs = summed_in(preferred_element_type, lhs, rhs)
+    integers = result.is_int or result is DType.BOOL
+    lhs, rhs = summed_in(result if integers else preferred_element_type, lhs, rhs)
+    if integers:
+        return convert(_convolved(lhs, rhs, *where), result)
     if not result.is_complex:
         lhs, rhs = inexact(lhs, rhs)
         return convert(_convolved(lhs, rhs, *where), result)
@@ -113,7 +113,7 @@ def _convolved(
     feature_group_count: int,
     batch_group_count: int,
 ) -> Any:
-    """Convolve floats."""
+    """Convolve floats or integers."""
     numbers = conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     x, w = transpose(lhs, numbers.lhs_spec), transpose(rhs, numbers.rhs_spec)
     if batch_group_count != 1:

@@ -15,7 +15,7 @@ from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, moveaxis, ravel, reshape, roll
 from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function, promoted
-from rlx.tracing.trace import element_type, shape_of
+from rlx.tracing.trace import shape_of
 
 
 def preferred(dtype: Any, *arrays: Any) -> tuple[Any, ...]:
@@ -196,16 +196,11 @@ def vecmat(x1: Any, x2: Any, /) -> Array:
 def summed_in(dtype: Any, *operands: Any) -> list[Any]:
     """Return operands in the dtype in which a product of that dtype is summed.
 
-    Integers of 8 bits are left to products that sum in 32; without a dtype, all are left.
+    Integers narrower than 32 bits are summed in 32, which wraps to the same; without a dtype, all
+    are left.
     """
     if dtype is None:
         return list(operands)
-    result, dtypes = as_array_dtype(dtype).numpy, {element_type(x).dtype.numpy for x in operands}
-    if len(dtypes) == 1:
-        (given,) = dtypes
-        if given == result and (given.kind not in "biu" or given.itemsize > 2):
-            return list(operands)
-        if given.kind in "iu" and result.kind in "iu" and result.itemsize > given.itemsize:
-            return list(operands)
+    result = as_array_dtype(dtype).numpy
     wide = np.dtype(np.int32) if result.kind in "biu" and result.itemsize < 4 else result
     return [elementwise.astype(x, wide) for x in operands]

@@ -304,3 +304,62 @@ def test_convolutions_have_the_dtype_of_their_operands(dtype: str) -> None:
     expected = np.correlate(x.astype("c16" if dtype == "c8" else "i8"), w.conj())
     assert found.dtype == dtype
     np.testing.assert_allclose(found[0, 0], expected.astype(dtype), rtol=1e-6)
+
+
+PAIRED_AXES: Any = {
+    "matrices": ((256, 80), (80, 24), (((1,), (0,)), ((), ()))),
+    "transposed": ((33, 80), (24, 80), (((1,), (1,)), ((), ()))),
+    "batches": ((3, 40, 80), (3, 80, 24), (((2,), (1,)), ((0,), (0,)))),
+}
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm", "reference"])
+@pytest.mark.parametrize("kinds", ["i1 i1", "u1 i1", "u1 u1", "i2 i2"])
+@pytest.mark.parametrize("case", PAIRED_AXES)
+def test_products_of_narrow_integers_are_summed_in_the_dtype_asked_for(
+    case: str, kinds: str, backend: Any
+) -> None:
+    *shapes, numbers = PAIRED_AXES[case]
+    a, b = (
+        RANDOM.integers(-(2**15), 2**15, shape).astype(kind)
+        for shape, kind in zip(shapes, kinds.split(), strict=True)
+    )
+    function = rlx.jit(
+        lambda a, b: lax.dot_general(a, b, numbers, preferred_element_type="int32"), backend=backend
+    )
+    letters = {"matrices": "ik,kj->ij", "transposed": "ik,jk->ij", "batches": "bik,bkj->bij"}
+    expected = np.einsum(letters[case], a.astype("i8"), b.astype("i8")).astype("i4")
+    np.testing.assert_array_equal(function(a, b), expected)
+
+
+@pytest.mark.parametrize("kinds", ["i1 i1", "u1 i1", "i4 i4", "i8 i8"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolutions_of_integers_are_exact(kinds: str, groups: int) -> None:
+    limit = 2**60 if kinds == "i8 i8" else 2**31
+    x, w = (
+        RANDOM.integers(-limit, limit, shape).astype(kind)
+        for shape, kind in zip(((2, 9, 7, 8), (3, 2, 8 // groups, 12)), kinds.split(), strict=True)
+    )
+    numbers = ("NHWC", "HWIO", "NHWC")
+    result = "int64" if kinds == "i8 i8" else "int32"
+    found = rlx.jit(
+        lambda x, w: lax.conv_general_dilated(
+            x, w, (1, 2), ((1, 1), (0, 2)), None, (2, 1), numbers, groups,
+            preferred_element_type=result,
+        )
+    )(x, w)  # fmt: skip
+    wide = np.pad(x.astype("i8"), ((0, 0), (1, 1), (0, 2), (0, 0))).reshape(2, 11, 9, groups, -1)
+    taps = w.astype("i8").reshape(3, 2, 8 // groups, groups, -1)
+    parts = [
+        np.einsum("nhwgi,igo->nhwgo", wide[:, 2 * row :, column:][:, :7, :8:2], taps[row, column])
+        for row in range(3)
+        for column in range(2)
+    ]
+    expected = np.sum(parts, axis=0).reshape(2, 7, 4, 12)
+    np.testing.assert_array_equal(found, expected.astype(result))
+
+
+def test_ragged_products_of_bytes_are_summed_in_the_dtype_asked_for() -> None:
+    a, b = np.full((6, 40), 100, np.int8), np.full((2, 40, 3), -100, np.int8)
+    found = lax.ragged_dot(a, b, np.array([4, 2]), preferred_element_type="int32")
+    np.testing.assert_array_equal(found, np.full((6, 3), -400_000, np.int32))

@@ -363,8 +363,8 @@ def products() -> Iterator[Use]:
     wide = lambda a, b: lax.dot_general(  # noqa: E731
         a, b, numbers, preferred_element_type=jnp.int32
     )
-    small = drawn(2, 3, 4, dtype="int8"), drawn(2, 4, 5, dtype="int8")
-    yield Use("dot_general-int8", wide, small, False)
+    codes = 40 * drawn(2, 3, 4, dtype="int8"), 40 * drawn(2, 4, 5, dtype="int8")
+    yield Use("dot_general-int8", wide, codes, False)
     sizes = np.array([1, 0, 4], "int32")
     ragged = lambda a, b, s: lax.ragged_dot(a, b, s)  # noqa: E731
     yield Use("ragged_dot", ragged, (drawn(5, 3), drawn(3, 3, 2), sizes), False)

@@ -142,23 +142,28 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     a, b = map(quantized_operand_of, node.operands)
     depth, columns = node.operands[0].shape[-1], node.result.shape[-1]
     known = isinstance(depth, int) and isinstance(columns, int) and depth >= _FEWEST
-    if not (target.dots_bytes and known and a and b) or b.bytes.rank > 2 or not columns:
+    if not (target.dots_bytes and known and a and b) or not columns:
         return None
-    if not (a.is_uniform_along(-1) and b.is_uniform_along(0)):
+    batch, folded = b.bytes.shape[:-2], b.bytes.rank - 2
+    if batch and a.bytes.shape[:-2] != batch:
+        return None
+    if not (a.is_uniform_along(-1) and b.is_uniform_along(-2)):
         return None
     signed = not target.dots_unsigned_bytes
     zeros = a.zero_among(signed=signed), b.zero_among(signed=True)
-    rows, lanes = upper(product(node.result.shape[:-1])), target.lanes(BYTES)
+    count, rows = upper(product(batch)), upper(product(a.bytes.shape[len(batch) : -1]))
+    lanes = target.lanes(BYTES)
     tile = choose_matrix_tile(rows, upper(columns), lanes, target.vector_registers)
     words, neighbors = _words_of_rows(a, signed=signed)
-    weights = ops.pack_bytes(b.bytes, axis=0, signed=True, neighbors=neighbors)
+    weights = ops.pack_bytes(b.bytes, axis=folded, signed=True, neighbors=neighbors)
     panels = in_panels(weights, tile.columns, lanes, transposed=False)
     inner = upper(words.shape[-1])
-    matrices = Matrices(1, rows, inner, upper(columns), BYTES, is_transposed=False)
+    matrices = Matrices(count, rows, inner, upper(columns), BYTES, is_transposed=False)
     schedule = product_loops(tile, matrices)
     total = _lowered(ops.stored_matmul, words, panels, schedule, elements="bytes")
     if not _is_zero(zeros[0]):
-        total = total - b.sums((0,), signed=True) * zeros[0]
+        sums = b.sums((folded,), signed=True)
+        total = total - ops.reshape(sums, shape=(*batch, 1, columns)) * zeros[0]
     if not _is_zero(zeros[1]):
         of_rows = ops.reshape(a.sums((-1,), signed=signed), shape=(*a.bytes.shape[:-1], 1))
         total = total - of_rows * zeros[1] + zeros[0] * zeros[1] * upper(depth)

@@ -66,6 +66,20 @@ def test_products_are_exact(x: str, w: str, x_zero: int, w_zero: int, depth: int
     agree(graph, {"x": codes(x, (2, 5, depth)), "w": codes(w, (depth, 19))})
 
 
+@pytest.mark.parametrize("batch", [(1,), (3,), (2, 3)])
+@pytest.mark.parametrize("zeros", [(0, 0), (7, -3)])
+def test_products_of_batches_are_exact(batch: tuple[int, ...], zeros: tuple[int, int]) -> None:
+    graph, shapes = Graph("batches"), {"x": (*batch, 9, 67), "w": (*batch, 67, 19)}
+    a, b = (
+        operand(graph, name, shapes[name], kind, zero)
+        for name, kind, zero in zip("xw", ("u8", "i8"), zeros, strict=True)
+    )
+    graph.set_outputs([graph.matmul(a, b)])
+    assert "stored_matmul" in lowered(graph, VNNI)
+    assert "stored_matmul" in lowered(graph, DOTPROD)
+    agree(graph, {"x": codes("u8", shapes["x"]), "w": codes("i8", shapes["w"])})
+
+
 def centered(graph: Graph, name: str, shape: tuple[Any, ...], dtype: str, zeros: Any) -> Value:
     """An operand less zero points that are bytes of the same dtype, known when the program runs."""
     points = graph.input(f"{name}_zero", zeros, dtype)
