@@ -6,7 +6,7 @@ PyTorch finds the backend by the package's entry point; nothing needs to be impo
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from rlx.errors import InputError
-from rlx.torch.calls import direct_call, refuse_tangents
+from rlx.torch.calls import by_operators, direct_call, is_batch, refuse_tangents
 from rlx.torch.decompositions import decompositions
 from rlx.torch.partition import partition
 from rlx.torch.program import CompiledGraph, Options
@@ -112,8 +112,10 @@ class _Graphs:
 def boxed(graph: CompiledGraph) -> Callable[..., Any]:
     """Return a function of one list of tensors, as AOTAutograd calls it."""
 
-    def call(args: list[Any]) -> list[Any]:
+    def call(args: list[Any]) -> Sequence[Any]:
         refuse_tangents(args)
+        if any(is_batch(args[place]) for place in graph.cotangents):
+            return by_operators(graph, args)
         for place in graph.cotangents:
             args[place] = resolved(args[place])
         results = graph(args)

@@ -1,8 +1,9 @@
 """Calls of compiled graphs past AOTAutograd's wrappers, for programs in which these do nothing.
 
 The wrappers write changed inputs back, make views of inputs again and unwrap subclasses; they cost
-3 microseconds in inference and 70 in a step. A program of plain tensors of fixed shapes, which
-changes none and returns no views, is called directly: in training by one `autograd.Function`.
+3 microseconds in inference and 70 in a step. A program of plain tensors of fixed shapes that
+returns no views is called directly: in training by one `autograd.Function`. Buffers that it
+changes, as batch normalization does, are written by one call.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo import compiled_autograd
 from torch._functorch._aot_autograd.schemas import PlainTensorMeta
 from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
@@ -21,10 +23,10 @@ from rlx.torch.program import CompiledGraph
 from rlx.torch.types import resolved
 
 _WRAPPERS_WORK = (
-    "num_mutated_inp_runtime_indices", "num_mutated_graph_handled_indices", "num_outputs_aliased",
-    "num_intermediate_bases", "dynamic_outputs", "tokens", "num_backward_tokens",
+    "num_mutated_graph_handled_indices", "num_outputs_aliased", "num_intermediate_bases",
+    "dynamic_outputs", "tokens", "num_backward_tokens",
     "is_rng_op_functionalized", "num_graphsafe_rng_states", "num_symints_saved_for_bw",
-    "num_opaque_objects_saved_for_bw", "mutated_inp_stream_indices",
+    "num_opaque_objects_saved_for_bw",
     "indices_of_inputs_that_requires_grad_with_mutations_in_bw",
 )  # fmt: skip
 """Fields of AOTAutograd's metadata that are 0 or empty where its wrappers have nothing to do."""
@@ -44,7 +46,9 @@ def direct_call(
     first = graphs.get("inference") or graphs.get("forward")
     if first is None or not _is_plain(first, meta, given):
         return wrapped
-    return _inference(first) if "inference" in graphs else _training(first, graphs, meta, wrapped)
+    if "inference" in graphs:
+        return _inference(first, meta.mutated_inp_runtime_indices)
+    return _training(first, graphs, meta, wrapped)
 
 
 def _is_plain(graph: CompiledGraph, meta: Any, given: Sequence[Any]) -> bool:
@@ -54,19 +58,44 @@ def _is_plain(graph: CompiledGraph, meta: Any, given: Sequence[Any]) -> bool:
         and len(graph.inputs) == len(given)
         and all(isinstance(each, torch.Tensor) for each in graph.metas)
         and meta.grad_enabled_mutation is None
-        and not any(getattr(meta, name, None) for name in _WRAPPERS_WORK)
+        and not any(getattr(meta, name, True) for name in _WRAPPERS_WORK)
+        and not any(meta.mutated_inp_stream_indices or ())
+        and all(map(_is_written_by_copy, meta.input_info))
         and all(isinstance(each, PlainTensorMeta) for each in meta.subclass_inp_meta)
         and torch._C._autograd._top_saved_tensors_default_hooks(True) is None
     )
 
 
-def _inference(graph: CompiledGraph) -> Callable[..., Any]:
+def _is_written_by_copy(info: Any) -> bool:
+    """True for an input whose change, if there is one, is in its elements alone."""
+    return not (
+        info.mutates_metadata
+        or info.mutates_storage_metadata
+        or info.mutation_inductor_storage_resize
+        or (info.mutates_data and (info.mutations_hidden_from_autograd or info.requires_grad))
+    )
+
+
+def _inference(graph: CompiledGraph, changed: Sequence[int]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         refuse_tangents(args)
         found = graph.fast(*args)
         return graph.slow(list(args)) if found is None else found
 
-    return call
+    if not changed:
+        return call
+
+    def call_and_write(*args: Any) -> Any:
+        found = call(*args)
+        _write(args, changed, found)
+        return found[len(changed) :]
+
+    return call_and_write
+
+
+def _write(args: Sequence[Any], changed: Sequence[int], found: Sequence[Any]) -> None:
+    """Write the first results to the arguments that the program changes."""
+    torch._foreach_copy_([args[place] for place in changed], found[: len(changed)])
 
 
 def refuse_tangents(args: Sequence[Any]) -> None:
@@ -81,6 +110,18 @@ def refuse_tangents(args: Sequence[Any]) -> None:
             )
 
 
+def is_batch(tensor: torch.Tensor) -> bool:
+    """True for a cotangent of `torch.autograd.grad` with `is_grads_batched`."""
+    found: bool = torch._C._functorch.is_legacy_batchedtensor(tensor)
+    return found
+
+
+def by_operators(graph: CompiledGraph, args: Sequence[Any]) -> Sequence[Any]:
+    """Run a graph by PyTorch's operators, which have rules for batches of cotangents."""
+    found: Sequence[Any] = torch.fx.Interpreter(graph.module).run(*args)
+    return found
+
+
 # Training
 
 
@@ -90,8 +131,10 @@ class _Step:
 
     forward: CompiledGraph
     backward: CompiledGraph
+    changed: Sequence[int]
+    """Arguments that the first results of `forward` are written to."""
     returned: int
-    """How many of the first results of `forward` are returned; the others are saved."""
+    """Where the results that are returned end; the others are saved."""
     unchecked: int
     """From which result on what is saved is not seen by the user, whose changes PyTorch counts."""
     constant: Sequence[int]
@@ -110,20 +153,23 @@ def _step(forward: CompiledGraph, backward: CompiledGraph, meta: Any) -> _Step |
         if issubclass(info.raw_type, torch.Tensor)
         and getattr(info, "requires_grad_for_backward", info.requires_grad)
     ]
-    saved = len(forward.results) - len(infos)
+    changed = meta.mutated_inp_runtime_indices
+    returned = len(changed) + len(infos)
+    saved = forward.results[returned:]
     gives_all = all(
         gradient is not None or not info.requires_grad
         for gradient, info in zip(backward.results, meta.input_info, strict=False)
     )
     if (
-        len(backward.inputs) != saved + len(cotangents)
+        len(backward.inputs) != len(saved) + len(cotangents)
         or len(backward.results) != len(forward.inputs)
+        or any(forward.inputs[place] in saved for place in changed)
         or not gives_all  # AOTAutograd detaches inputs that get none
     ):
         return None
     unchecked = getattr(meta, "num_tensors_saved_with_no_vc_check", None) or 0
     return _Step(
-        forward=forward, backward=backward, returned=len(infos),
+        forward=forward, backward=backward, changed=changed, returned=returned,
         unchecked=len(forward.results) - unchecked,
         constant=[
             place
@@ -146,7 +192,9 @@ def _training(
         nonlocal step, looked
         if not looked and (backward := graphs.get("backward")) is not None:
             looked, step = True, _step(forward, backward, meta)
-        return wrapped(*args) if step is None else apply(step, *args)
+        if step is None or compiled_autograd.compiled_autograd_enabled:
+            return wrapped(*args)
+        return apply(step, *args)
 
     return call
 
@@ -159,25 +207,28 @@ class _Compiled(torch.autograd.Function):  # type: ignore[misc]
         found = step.forward.fast(*args)
         if found is None:
             found = step.forward.slow(list(args))
+        if step.changed:
+            _write(args, step.changed, found)
         # A view keeps its base alive, and with it what autograd has saved there.
         checked = found[step.returned : step.unchecked]
         ctx.save_for_backward(*[x.detach() if x._is_view() else x for x in checked])
         ctx.unchecked = found[step.unchecked :]
         ctx.step = step
+        results = tuple(found[len(step.changed) : step.returned])
         if step.constant:
-            ctx.mark_non_differentiable(*[found[place] for place in step.constant])
+            ctx.mark_non_differentiable(*[results[place] for place in step.constant])
             ctx._materialize_non_diff_grads = False
-        return tuple(found[: step.returned])
+        return results
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         step = ctx.step
         args = [*ctx.saved_tensors, *ctx.unchecked]
-        if step.cotangents is None:
-            args += map(resolved, cotangents)
-        else:
-            for place in step.cotangents:
-                args.append(resolved(cotangents[place]))
+        if step.cotangents is not None:
+            cotangents = tuple(cotangents[place] for place in step.cotangents)
+        if any(map(is_batch, cotangents)):
+            return None, *by_operators(step.backward, [*args, *cotangents])
+        args += map(resolved, cotangents)
         del cotangents
         if torch.is_grad_enabled():
             return _Gradient.apply(step, torch.empty(0, requires_grad=True), *args)
@@ -190,6 +241,11 @@ class _Compiled(torch.autograd.Function):  # type: ignore[misc]
 
 torch._dynamo.trace_rules.add("rlx")
 # `backward` is called from frames that Dynamo has broken: it traces none of rlx's files.
+vars(_Compiled.backward).update(
+    _torchdynamo_disable=True,
+    _torchdynamo_disable_msg="compiled autograd sees into the backward pass of forward calls that "
+    "it is enabled for: enable it before the forward call, or pass fullgraph=False",
+)
 
 
 class _Gradient(torch.autograd.Function):  # type: ignore[misc]

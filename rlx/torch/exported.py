@@ -29,11 +29,15 @@ from rlx.torch.decompositions import decompositions
 from rlx.torch.interpreter import GraphFunction, constant, size_of_draw
 from rlx.torch.rules.random import from_key
 from rlx.torch.types import Extents, as_array, dtype_of
+from rlx.tracing.pytree import register_foreign_array
 from rlx.tracing.trace import TracedArray, as_value, current_trace, opened, shape_of
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.jit import jit
 
 Array = np.ndarray[Any, Any]
+
+for _class in (torch.Tensor, torch.nn.Parameter):
+    register_foreign_array(_class, as_array)  # `rlx.jit`, `rlx.grad` and others read them in place
 
 
 def from_torch(
@@ -170,14 +174,7 @@ class TorchFunction:
         def run(params: Any, buffers: Any, inputs: Any, key: Any, named: Any) -> Any:
             return self._traced(params, buffers, inputs, key, named)
 
-        compiled = jit(run)
-
-        def call(params: Any, buffers: Any, inputs: Any, key: Any, named: Any) -> Any:
-            arrays = [_as_numpy(x) for x in inputs]
-            by_name = {name: _as_numpy(x) for name, x in named.items()}
-            return compiled(params, buffers, arrays, key, by_name)
-
-        return call
+        return jit(run)
 
     def _traced(
         self, params: Mapping[str, Any], buffers: Mapping[str, Any], inputs: Any, key: Any,
@@ -236,7 +233,7 @@ class TorchFunction:
         """Return the leaves of the arguments, in the order of the program's inputs."""
         spec = self.program.call_spec.in_spec
         assert spec is not None  # of every exported program
-        order = _children(spec)[1].context or []
+        order = list(_example(spec)[1])
         if set(order) != set(named):
             raise InputError(
                 f"the program takes the named arguments {list(order)} and is given {list(named)}",
@@ -359,7 +356,7 @@ class TorchFunction:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         names = ["params"]
         spec = self.program.call_spec.in_spec
-        positional = 0 if spec is None else _children(spec)[0].num_leaves
+        positional = 0 if spec is None else len(tree_flatten(_example(spec)[0])[0])
         for name, _ in self._users[:positional]:
             names.append(name if name.isidentifier() and name not in names else f"x{len(names)}")
         return inspect.Signature([inspect.Parameter(name, kind) for name in names])
@@ -466,10 +463,10 @@ def _named(arrays: Mapping[str, Any], name: str, what: str) -> Any:
     return arrays[name]
 
 
-def _children(spec: Any) -> Sequence[Any]:
-    """Return the parts of a tree; PyTorch before 2.10 has them as an attribute."""
-    found: Sequence[Any] = spec.children() if hasattr(spec, "children") else spec.children_specs
-    return found
+def _example(spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments of a program, positional and named, with numbers as leaves."""
+    args, named = tree_unflatten(range(spec.num_leaves), spec)
+    return args, named
 
 
 def _wrong_shape(name: str, meta: Any, shape: Any) -> ShapeError:

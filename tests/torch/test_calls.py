@@ -306,6 +306,28 @@ def test_steps_pass_the_wrappers_of_aot_autograd() -> None:
     assert x.grad is None or not x.grad.any()
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_calls_that_change_buffers_pass_the_wrappers(*, trains: bool) -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Dropout(0.0))
+    other = copy.deepcopy(model)
+    run = torch.compile(model, backend=compile_module)
+    for _ in range(3):
+        x = torch.randn(5, 6)
+        with torch.set_grad_enabled(trains):
+            found, expected = run(x), other(x)
+        close(found, expected)
+        if trains:
+            found.square().sum().backward()
+            expected.square().sum().backward()
+    for ours, theirs in zip(model.buffers(), other.buffers(), strict=True):
+        close(ours, theirs)
+        assert ours._version  # PyTorch counts the change
+    if trains:
+        assert found.grad_fn.name() == "_CompiledBackward"
+        for ours, theirs in zip(model.parameters(), other.parameters(), strict=True):
+            close(ours.grad, theirs.grad)
+
+
 def test_results_of_steps_are_changed_in_place_as_in_eager_mode() -> None:
     x = leaf(2, 3, 4)
     run = stepped(lambda x: (torch.tanh(x).permute(2, 0, 1) * 2,), x)
@@ -335,11 +357,42 @@ def test_second_derivatives_are_an_error_and_not_zero(*, is_first: bool) -> None
         (gradient + x).sum().backward()
 
 
-def test_batched_cotangents_are_an_error() -> None:
+@pytest.mark.parametrize("is_first", [False, True])
+def test_cotangents_may_be_a_batch(*, is_first: bool) -> None:
+    x = leaf(3)
+    function = lambda x: (x**3,)  # noqa: E731
+    run = torch.compile(function, backend=compile_module) if is_first else stepped(function, x)
+    (found,) = torch.autograd.grad(run(x)[0], x, torch.eye(3), is_grads_batched=True)
+    close(found, torch.diag(3 * x.detach() ** 2))
+
+
+def attended(x: Any) -> Any:
+    return (nn.functional.scaled_dot_product_attention(x, 2 * x, x.sin(), is_causal=True),)
+
+
+def compiled_autograd(**options: Any) -> Any:
+    return torch._dynamo.compiled_autograd._enable(torch.compile(fullgraph=True, **options))
+
+
+@pytest.mark.parametrize("backend", [compile_module, "eager"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_compiled_autograd_sees_into_backward_graphs(*, is_first: bool, backend: Any) -> None:
+    """Those that were partitioned for rules of ours are right by PyTorch's operators, too."""
+    x = leaf(1, 2, 5, 8)
+    run = torch.compile(attended, backend=compile_module) if is_first else stepped(attended, x)
+    with compiled_autograd(backend=backend):
+        run(x)[0].square().sum().backward()
+    close(x.grad, torch.autograd.grad(attended(x)[0].square().sum(), x)[0])
+
+
+def test_compiled_autograd_of_earlier_calls_names_the_remedy() -> None:
     x = leaf(3)
     (y,) = stepped(lambda x: (x**3,), x)(x)
-    with pytest.raises(RuntimeError, match="Batching rule"):
-        torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
+    with (
+        compiled_autograd(backend=compile_module),
+        pytest.raises(torch._dynamo.exc.Unsupported, match="enable it before the forward call"),
+    ):
+        y.square().sum().backward()
 
 
 def test_a_step_in_a_frame_that_dynamo_broke() -> None:

@@ -13,6 +13,9 @@ import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 
 torch = pytest.importorskip("torch")
+
+from rlx.torch.types import as_array  # noqa: E402  imports torch
+
 nn = torch.nn
 
 
@@ -63,6 +66,28 @@ def test_gradients_are_those_of_autograd() -> None:
     (model(x) ** 2).sum().backward()
     for name, param in model.named_parameters():
         close(found[name], param.grad, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, p, x: rlx.jit(f)(p, x),
+        lambda f, p, x: rlx.grad(lambda p, x: f(p, x).sum())(p, x),
+        lambda f, p, x: rlx.vmap(f, in_axes=(None, 0))(p, x[None]),
+        lambda _, p, x: rnp.matmul(x, p["weight"].T),
+    ],
+    ids=["jit", "grad", "vmap", "eager"],
+)
+def test_tensors_are_arrays(call: Any, dtype: str) -> None:
+    """Tensors on the CPU are read in place, params of modules included."""
+    dtype = getattr(torch, dtype)
+    model, x = nn.Linear(3, 2).to(dtype), torch.randn(4, 3).to(dtype)
+    f = rlx.from_torch(model, (x,))
+    found = call(f, dict(model.named_parameters()), x)
+    expected = call(f, f.params, as_array(x))
+    for ours, theirs in zip(rlx.tree_leaves(found), rlx.tree_leaves(expected), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_vmap_over_params_is_an_ensemble() -> None:

@@ -117,10 +117,18 @@ def flash_attention(
 
 @rule("_scaled_dot_product_flash_attention_for_cpu_backward")
 def flash_attention_backward(
-    g: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, dropout: float, is_causal: bool, *,
-    attn_mask: Any = None, scale: float | None = None,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    g: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, *given: Any, **named: Any
+) -> tuple[Any, Any, Any]:
     del out, logsumexp
+    found: tuple[Any, Any, Any] = attention_backward(g, q, k, v, *given, **named)
+    return found
+
+
+@rule("rlx.attention_backward")
+def attention_backward(
+    g: Any, q: Any, k: Any, v: Any, dropout: float, is_causal: bool, *, attn_mask: Any = None,
+    scale: float | None = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     _require_kept(dropout)
 
     def apply(q: Any, k: Any, v: Any) -> Any:
