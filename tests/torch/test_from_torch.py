@@ -11,6 +11,8 @@ import pytest
 import rlx
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
+from rlx.torch import backend
+from tests.docs.test_documentation import blocks
 
 torch = pytest.importorskip("torch")
 
@@ -179,3 +181,14 @@ def test_branches_and_loops_stay() -> None:
     f = rlx.from_torch(Branch(), (torch.ones(3),))
     for x in (torch.ones(3), -torch.ones(3)):
         close(f(f.params, x), Branch()(x))
+
+
+@pytest.mark.slow
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    backend.register()
+    page = Path(__file__).parents[2] / "docs" / "from_torch.md"
+    namespace: dict[str, Any] = {}
+    for block in blocks(page, "py"):
+        exec(compile(block, page.name, "exec"), namespace)
+    assert (tmp_path / "build" / "net.c").exists()
