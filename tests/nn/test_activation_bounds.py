@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import rlx
 from rlx import nn
 from rlx.ir.dtype import DType
-from tests.codegen.loops.test_math import REFERENCE, errors_in_ulp, needs_long_double
+from tests.codegen.loops.test_math import REFERENCE, Exact, needs_long_double
 
 special = pytest.importorskip("scipy.special")
 
@@ -102,7 +102,7 @@ def test_activations_hold_their_bounds(dtype: DType) -> None:
 
 def ulps(actual: Array, exact: Array) -> Array:
     if actual.dtype.kind == "f":
-        return errors_in_ulp(actual, exact)
+        return Exact(exact, actual.dtype).errors_in_ulp(actual)
     return bf16_errors(actual, exact)
 
 
