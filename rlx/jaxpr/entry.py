@@ -83,7 +83,7 @@ def made(
     """Return a function of rlx for one of JAX; see `from_jax`."""
     if not callable(fun):
         raise InputError(
-            f"from_jax takes a function and was given a {type(fun).__name__}",
+            f"from_jax takes a function, not {type(fun).__name__}",
             source=calling_source(),
             remedy="pass the function itself, as in from_jax(f)",
         )

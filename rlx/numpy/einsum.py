@@ -73,7 +73,7 @@ def _path(terms: list[Term], output: str, optimize: Any) -> list[tuple[int, ...]
         return _checked_path([step for step in optimize if step != "einsum_path"], len(terms))
     if optimize not in (True, False, "optimal", "greedy"):
         raise InputError(
-            f"einsum has optimize={optimize!r}",
+            f"unknown optimize={optimize!r}",
             remedy="pass True, False, 'optimal', 'greedy' or a path of numpy.einsum_path",
         )
     if len(terms) < 3 or optimize is False:
@@ -91,13 +91,13 @@ def _checked_path(path: list[Any], count: int) -> list[tuple[int, ...]]:
     for step in path:
         if len(set(step)) != len(step) or not all(0 <= position < left for position in step):
             raise InputError(
-                f"einsum: step {step!r} of the path does not fit {left} operands",
+                f"step {step!r} of the path does not fit {left} operands",
                 remedy="name different positions of the operands that are left",
             )
         left -= len(step) - 1
     if left != 1:
         raise InputError(
-            f"einsum: the path leaves {left} of {count} operands",
+            f"the path leaves {left} of {count} operands",
             remedy="contract until one is left",
         )
     return [tuple(step) for step in path]
@@ -154,14 +154,14 @@ def parse(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
     inputs = left.split(",")
     if len(inputs) != len(ranks):
         raise ShapeError(
-            f"einsum {subscripts!r} names {len(inputs)} operands, {len(ranks)} given",
+            f"{subscripts!r} names {len(inputs)} operands, {len(ranks)} given",
             remedy="write one group of letters for each operand, separated by commas",
         )
     named = [text.replace("...", "") for text in inputs]
     letters = "".join(named) + right.replace("...", "")
     if not all(letter in string.ascii_letters for letter in letters):
         raise ShapeError(
-            f"einsum {subscripts!r}: axes are named by letters",
+            f"{subscripts!r}: axes are named by letters",
             remedy="use letters, commas, '->' and '...' only",
         )
     sizes = [rank - len(n) for t, n, rank in zip(inputs, named, ranks, strict=True) if "..." in t]
@@ -175,7 +175,7 @@ def parse(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
     missing = [letter for letter in output if letter not in "".join(spelled)]
     if missing or len(set(output)) != len(output):
         raise ShapeError(
-            f"einsum {subscripts!r}: each axis of the result occurs once, and before",
+            f"{subscripts!r}: each axis of the result occurs once, and before",
             remedy="name axes of the operands, each once, after '->'",
         )
     return spelled, output
@@ -185,7 +185,7 @@ def _spell(text: str, ellipsis: str, rank: int, subscripts: str) -> str:
     covered = rank - len(text.replace("...", ""))
     if covered < 0 or (covered and "..." not in text):
         raise ShapeError(
-            f"einsum {subscripts!r}: {text!r} does not fit an operand of rank {rank}",
+            f"{subscripts!r}: {text!r} does not fit an operand of rank {rank}",
             remedy="write one letter for each axis, or '...' for those in front",
         )
     return text.replace("...", ellipsis[len(ellipsis) - covered :])
@@ -200,7 +200,7 @@ def _check_extents(subscripts: str, inputs: list[str], arrays: list[Any]) -> Non
                 extents[letter] = extent
             elif extent not in (1, known):
                 raise ShapeError(
-                    f"einsum {subscripts!r}: axis {letter!r} has extents {known} and {extent}",
+                    f"{subscripts!r}: axis {letter!r} has extents {known} and {extent}",
                     remedy="use another letter, or bring both axes to one extent",
                 )
 

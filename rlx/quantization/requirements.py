@@ -16,7 +16,7 @@ def require_graph(what: str, graph: Any) -> None:
     """Raise InputError unless `graph` is one."""
     if not isinstance(graph, Graph):
         raise InputError(
-            f"{what} takes a graph and was given a {type(graph).__name__}",
+            f"{what} takes a graph, not {type(graph).__name__}",
             remedy="pass an rlx.Graph; rlx.jit(f).graph(*arrays) is that of a function",
         )
 

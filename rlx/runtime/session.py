@@ -40,7 +40,7 @@ class Session:
     def __init__(self, executable: Executable, *, arenas: int | None = None) -> None:
         if not isinstance(executable, Executable):
             raise InputError(
-                f"rlx.Session takes a compiled graph and was given a {type(executable).__name__}",
+                f"rlx.Session takes a compiled graph, not {type(executable).__name__}",
                 remedy="pass what rlx.compile returns for backend 'c', 'llvm' or 'auto'",
             )
         if executable.donated_params:

@@ -20,7 +20,7 @@ def positions(given: int | Sequence[int], count: int, what: str) -> tuple[int, .
     for position in named:
         if not -count <= position < count:
             raise InputError(
-                f"{what} names argument {position}, and the function is given {count} arguments",
+                f"{what} names argument {position}, and the call has {count} positional",
                 source=calling_source(),
                 remedy="count positional arguments from 0",
             )

@@ -198,7 +198,7 @@ def check_error(error: Error) -> None:
     """Raise the error that a checkified function returned, or check for it where one is traced."""
     if not isinstance(error, Error):
         raise InputError(
-            f"check_error takes an Error and was given a {type(error).__name__}",
+            f"check_error takes an Error, not {type(error).__name__}",
             source=calling_source(),
             remedy="pass the first result of a checkified function",
         )

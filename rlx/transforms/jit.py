@@ -120,7 +120,7 @@ def jit(
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     if not callable(fun):
         raise InputError(
-            f"jit takes a function and was given a {type(fun).__name__}",
+            f"jit takes a function, not {type(fun).__name__}",
             source=calling_source(),
             remedy="pass the function itself, as in jit(f), and call what is returned",
         )

@@ -63,7 +63,7 @@ def test_params_that_a_run_replaces_are_marked(loader: Path, tmp_path: Path) -> 
     assert "param w1: f32[64, 32], replaced by a run" in lines
     header = artifact.header.read_text()
     assert "// w1: f32[64, 32], 8192 bytes; a run replaces it by its next value\n" in header
-    assert "// x: f32[32, 64], 8192 bytes; a run keeps it\n" in header
+    assert "// x: f32[32, 64], 8192 bytes; not changed by a run\n" in header
 
 
 def statuses(artifact: Artifact) -> set[str]:

@@ -33,7 +33,7 @@ def larger_than_memory(shape: tuple[int, ...]) -> Any:
 
 
 WRONG_CALLS: list[tuple[type[RlxError], str, Call]] = [
-    (GraphError, "rlx.compile takes a Graph and was given a function",
+    (GraphError, "rlx.compile takes a Graph, not function",
      lambda _: rlx.compile(lambda x: x)),  # type: ignore[call-overload]  # the fault
     (UnsupportedError, "unknown backend 'cuda'", lambda g: rlx.compile(g, backend="cuda")),
     (UnsupportedError, "cannot run on 0 threads", lambda g: rlx.compile(g, threads=0)),

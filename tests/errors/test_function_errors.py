@@ -19,7 +19,7 @@ WRONG_USES: list[tuple[type[RlxError], str, Callable[[], Any]]] = [
     (ShapeError, "vmap: in_axes: axis 5 is out of range for rank 2",
      lambda: rlx.vmap(lambda x: x, in_axes=5)(X)),
     (InputError, "concatenate: is given no array", lambda: rlx.jit(lambda: rnp.concatenate([]))()),
-    (InputError, "jit takes a function and was given a int",
+    (InputError, "jit takes a function, not int",
      lambda: rlx.jit(3)),  # type: ignore[call-overload]  # the fault
     (ShapeError, "matmul: x has shape (2, 3) and y has",
      lambda: rlx.jit(lambda x: x @ x)(X)),

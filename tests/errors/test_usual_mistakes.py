@@ -155,7 +155,7 @@ TRANSFORMS: list[Mistake] = [
     (StaticArgumentError, r"names 'b'; the function has a",
      lambda: rlx.jit(lambda a: a, static_argnames="b")(X)),
     (TraceError, r"static", lambda: rlx.jit(lambda x: x, static_argnums=0)(X)),
-    (InputError, r"jit takes a function and was given a int",
+    (InputError, r"jit takes a function, not int",
      lambda: rlx.jit(3)),  # type: ignore[call-overload]  # the mistake
     (InputError, r"has_aux=True", lambda: rlx.grad(lambda x: x.sum(), has_aux=True)(X)),
     (InputError, r"holds an object of type str", lambda: rlx.jit(lambda x: x)({"a": "text"})),
@@ -210,7 +210,7 @@ CALLS: list[Mistake] = [
     (InputError, r"'w' has shape \(4,\); it must be \(3,\)",
      lambda: _compiled().set_param("w", Y)),
     (UnsupportedError, r"backend 'cuda'", lambda: rlx.compile(_graph(), backend="cuda")),
-    (GraphError, r"Graph and was given a function",
+    (GraphError, r"Graph, not function",
      lambda: rlx.compile(lambda x: x)),  # type: ignore[call-overload]  # the mistake
     (GraphError, r"no input or param 'z' \(has: ", lambda: _graph().leaf("z")),
     (GraphError, r"has no attribute 'axis'", lambda: ops.exp(_graph().leaf("x"), axis=0)),

@@ -34,7 +34,7 @@ _C_TYPES = {Prim.F32: "float", Prim.F64: "double", Prim.BOOL: "bool"}
 _LINE_LENGTH = 98
 _FIXED, _COMPUTED = -1, -2
 _FATES = {
-    ("INPUT", False): "; a run keeps it",
+    ("INPUT", False): "; not changed by a run",
     ("INPUT", True): "; a run replaces it by its next value",
     ("PARAM", True): "; a run replaces it by its next value",
 }

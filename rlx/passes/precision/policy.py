@@ -77,9 +77,9 @@ def _low_dtype(spec: DType | str) -> DType:
     if spec in (DType.BF16, DType.F16, "bf16", "f16"):
         return as_dtype(spec)
     raise DTypeError(
-        f"mixed precision computes in 16 bits and was given {str(spec)!r}",
+        f"unknown precision {str(spec)!r}",
         source=calling_source(),
-        remedy="use 'bf16', which has the range of f32, or 'f16'",
+        remedy="use 'bf16', which has the range of f32, 'f16', 'strict' or 'finite'",
     )
 
 
