@@ -67,11 +67,11 @@ class Workload:
         dtype = value.dtype.numpy
         if dtype.kind in "iu":
             return random.integers(0, dict(self.ranges)[name], shape).astype(dtype)
-        scale = _meeting(shape) ** -0.5 if weight and len(shape) > 1 else 1.0
+        scale = _fan_in(shape) ** -0.5 if weight and len(shape) > 1 else 1.0
         return (random.standard_normal(shape, np.float32) * np.float32(scale)).astype(dtype)
 
 
-def _meeting(shape: tuple[int, ...]) -> int:
+def _fan_in(shape: tuple[int, ...]) -> int:
     """Return how many weights meet in an element of the result: taps of channels, or rows."""
     return math.prod(shape[1:]) if len(shape) >= _CONVOLUTION else shape[-2]
 

@@ -21,7 +21,7 @@ class Sphere:
     radius: float
     color: tuple[float, float, float]
 
-    def meet(self, origin: Array, ray: Array) -> tuple[Array, Array]:
+    def intersect(self, origin: Array, ray: Array) -> tuple[Array, Array]:
         """Return distances along unit rays, `FAR` for none, and normals."""
         toward = origin - np.array(self.center)
         b = np.sum(ray * toward, -1)
@@ -42,7 +42,7 @@ class Box:
     checker: tuple[float, float, float] | None = None
     squares: float = 2.0
 
-    def meet(self, origin: Array, ray: Array) -> tuple[Array, Array]:
+    def intersect(self, origin: Array, ray: Array) -> tuple[Array, Array]:
         safe = np.where(np.abs(ray) < 1e-9, 1e-9, ray)
         sides = [(np.array(corner) - origin) / safe for corner in (self.low, self.high)]
         near, far = np.minimum(*sides), np.maximum(*sides)
@@ -101,14 +101,14 @@ def shade(origin: Array, ray: Array) -> Array:
     """Return the light of rays: sun with shadows, and a sky that reaches everywhere."""
     distance, color = np.full(ray.shape[:-1], FAR), np.broadcast_to(SKY, ray.shape)
     for thing in WORLD:
-        t, normal = thing.meet(origin, ray)
+        t, normal = thing.intersect(origin, ray)
         closer = t < distance
         point = origin + np.where(closer, t, 0.0)[..., None] * ray
         start = point + 1e-3 * normal
         toward_sun = np.broadcast_to(SUN, ray.shape)
         lit = np.ones(t.shape, bool)
         for other in WORLD:
-            lit &= other.meet(start, toward_sun)[0] >= FAR
+            lit &= other.intersect(start, toward_sun)[0] >= FAR
         light = (
             0.45 + 0.1 * normal[..., 1] + 0.45 * np.where(lit, np.maximum(normal @ SUN, 0.0), 0.0)
         )

@@ -122,7 +122,7 @@ def test_python_gets_the_attributes_as_bytes(backend: str) -> None:
 
 
 @each_backend
-def test_a_target_with_an_effect_runs_though_nobody_reads_it(backend: str) -> None:
+def test_a_target_with_an_effect_runs_without_readers(backend: str) -> None:
     seen: list[float] = []
 
     def note(x: Any) -> Any:
@@ -256,7 +256,7 @@ def test_calls_through_slots_need_no_linker_of_llvm(monkeypatch: pytest.MonkeyPa
     assert any("rlx_python_sin" in name for _, symbols in loaded for name in symbols)
 
 
-def test_targets_that_nobody_holds_are_forgotten() -> None:
+def test_unreferenced_targets_are_forgotten() -> None:
     class Host:
         def __call__(self, x: Any) -> Any:
             return x

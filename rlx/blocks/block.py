@@ -1,4 +1,4 @@
-"""What all blocks share: their scope, their errors, their demands on operands."""
+"""Helpers of all blocks: scopes, error messages, checks of operands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlx.ir.shape import Extent, format_shape
 
 
 class Block:
-    """The time in which a block builds its nodes.
+    """Context manager in which a block builds its nodes: their scope, and the name in its errors.
 
     Nodes get the block's scope, `name` or else its kind; errors get its kind in front and the
     user's line. A class, because the frames of `contextlib` would pass for the user's.
@@ -36,7 +36,7 @@ class Block:
 
 
 def require_shape(operand: str, value: Value, expected: tuple[Extent | None, ...]) -> None:
-    """Demand a shape; None means any extent."""
+    """Raise ShapeError unless a value has a shape; None means any extent."""
     fits = value.rank == len(expected) and all(
         wanted is None or wanted == extent
         for wanted, extent in zip(expected, value.shape, strict=True)
@@ -50,7 +50,7 @@ def require_shape(operand: str, value: Value, expected: tuple[Extent | None, ...
 
 
 def require_hidden(operand: str, value: Value, ranks: tuple[int, ...] = (2, 3)) -> Extent:
-    """Demand hidden states `[S, H]` or `[B, S, H]` and return H."""
+    """Return H of hidden states `[S, H]` or `[B, S, H]`; ShapeError for another rank."""
     if value.rank not in ranks:
         listed = " or ".join(map(str, ranks))
         raise ShapeError(

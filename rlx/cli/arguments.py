@@ -1,4 +1,4 @@
-"""What arguments of the command line look like. Light: parsing them loads no NumPy."""
+"""Parsers of command-line arguments, which import no NumPy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NamedShape:
 
 @dataclass(frozen=True, slots=True)
 class WeightsChoice:
-    """How a param comes to an artifact, or all of them where there is no name."""
+    """Storage of a param in an artifact (file, embedded, argument), or of all params if unnamed."""
 
     name: str | None
     keep: str

@@ -1,4 +1,4 @@
-"""Arrays from files, from Python, and from nowhere (random ones)."""
+"""Inputs and params of commands: read from files, returned by functions, or random."""
 
 from __future__ import annotations
 

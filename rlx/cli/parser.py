@@ -1,4 +1,4 @@
-"""The arguments of every command, and the help that teaches them.
+"""The arguments of every command, and their help.
 
 Light on purpose: `rlx --help` loads no NumPy and no compiler. What a command does is in
 `rlx.cli.<command>_command`.
@@ -261,7 +261,7 @@ def _add_compile(parser: ArgumentParser) -> None:
 
 
 def _add_code(parser: ArgumentParser) -> None:
-    """What C is written for."""
+    """Add the options of generated code: target, size, vectors, math library."""
     parser.add_argument(
         "--threads",
         choices=("none", "openmp", "callback"),
@@ -294,7 +294,7 @@ def _add_code(parser: ArgumentParser) -> None:
 
 
 def _add_tools(parser: ArgumentParser) -> None:
-    """Who compiles it, and what it is linked with."""
+    """Add the options of compilers and linked libraries."""
     parser.add_argument("--cc", metavar="COMMAND", help="the C compiler for the target")
     parser.add_argument(
         "--emit-only", action="store_true", help="write the text and compile nothing"

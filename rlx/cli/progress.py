@@ -1,4 +1,4 @@
-"""A line on the terminal while something takes long; nothing at all when it does not."""
+"""Progress line on the terminal for long operations."""
 
 from __future__ import annotations
 

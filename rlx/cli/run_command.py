@@ -60,7 +60,7 @@ def _rebuilt(executable: Executable | ReferenceExecutable, code: Path) -> Execut
 
 
 def _require(signature: Signature, inputs: dict[str, Array], params: dict[str, Array]) -> None:
-    """Say what is missing in terms of the command line."""
+    """Raise an error that names the missing options."""
     for option, wanted, given in (
         ("input", signature.inputs, inputs),
         ("params", signature.params, params),

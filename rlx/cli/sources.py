@@ -1,4 +1,4 @@
-"""What SRC names: a graph file, or something in a Python module.
+"""Loading of SRC: a graph file, a model file, or an object of a Python module.
 
 model.onnx                    a model of ONNX; --shape gives extents that it leaves open
 model.stablehlo               text or bytecode of StableHLO, or an export of JAX

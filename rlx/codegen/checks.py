@@ -36,7 +36,7 @@ _CHECKING = (Assign, Comment, Declare, Fail, For, If, Let, While)
 
 @dataclass(frozen=True, slots=True)
 class SplitKernel:
-    """What a kernel comes apart into; `checks` takes the operands only."""
+    """The two kernels that a kernel is split into; `checks` takes the operands only."""
 
     checks: Kernel
     loop: Kernel
@@ -65,7 +65,7 @@ def _reads_only(block: Block) -> bool:
 
 
 def take_apart(schedule: Schedule, kernels: Kernels) -> tuple[Schedule, dict[Any, Kernel]]:
-    """Return the schedule with two thunks for each of the run phase that comes apart.
+    """Return the schedule with each thunk of the run phase that can be split replaced by two.
 
     A kernel that fails on numbers alone runs speculatively (`codegen.speculative_parallel`).
 

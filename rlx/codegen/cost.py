@@ -1,4 +1,4 @@
-"""What a thunk costs: arithmetic and memory traffic, counted from its op's meaning.
+"""Cost of a thunk: FLOPs and memory traffic, counted by op.
 
 One FLOP per element of an elementwise result (an `exp` counts as one), one per element that a
 reduction folds, two per multiply-add of a product. A formula costs what it decomposes to.

@@ -1,4 +1,4 @@
-"""How long a thunk takes on one thread, roughly: whether to share it with other threads.
+"""Estimated time of a thunk on one thread, from which the division among threads is decided.
 
 An estimate is right within a factor of a few on the processors of laptops and servers, and low
 rather than high: to share what is not worth it costs more than not to share what is.

@@ -1,4 +1,4 @@
-"""Which external functions of a module are targets, and where their addresses are kept."""
+"""FFI targets that a module calls, and the slots that hold their addresses."""
 
 from __future__ import annotations
 

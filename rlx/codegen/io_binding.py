@@ -30,7 +30,7 @@ _MOST_REGIONS = 256
 
 
 def bindable_regions(plan: MemoryPlan) -> tuple[Region, ...]:
-    """Return what may have other addresses: large inputs and outputs, and donated leaves.
+    """Return regions that the caller may place: large inputs and outputs, donated leaves.
 
     Whatever else the plan puts into such a region must be inside it as a whole: then it moves
     along. Everything stays in graphs with symbolic extents or control flow.
@@ -73,7 +73,8 @@ def _owns_its_bytes(plan: MemoryPlan, region: Region) -> bool:
     leaf = None if region.leaf is None else plan.graph.leaf(region.leaf)
     slots = [*plan.slots.items(), *((None, slot) for slot in plan.scratch.values())]
     return all(
-        _is_apart(slot, region) or (_is_inside(slot, region) and _moves_along(slot, value, leaf))
+        _is_apart(slot, region)
+        or (_is_inside(slot, region) and _is_for_run_alone(slot, value, leaf))
         for value, slot in slots
     )
 
@@ -86,8 +87,8 @@ def _is_inside(slot: Slot, region: Region) -> bool:
     return region.start <= slot.offset and slot.offset + slot.size <= region.stop
 
 
-def _moves_along(slot: Slot, value: Value | None, leaf: Value | None) -> bool:
-    """True unless `setup` has to do with it; of residents, donated params are for `run` alone."""
+def _is_for_run_alone(slot: Slot, value: Value | None, leaf: Value | None) -> bool:
+    """True for regions that only `run` accesses; of residents, donated params."""
     return not slot.resident or (leaf is not None and leaf in (value, slot.root))
 
 
@@ -121,7 +122,7 @@ def declare_moves(k: KernelBuilder) -> Buffer:
 
 
 def read_moves(k: KernelBuilder, moves: Buffer, regions: Sequence[Region]) -> list[E]:
-    """Return what the table says, to be passed on to code with `declare_moved`."""
+    """Return the distances in the table, to be passed to code with `declare_moved`."""
     return [k.load(moves, number) for number in range(len(regions))]
 
 
@@ -131,7 +132,7 @@ def declare_moved(k: KernelBuilder, regions: Sequence[Region]) -> dict[Region, E
 
 
 class IoBindingCalls(ThunkCalls):
-    """Calls whose large inputs and outputs moved."""
+    """Calls with large inputs and outputs at bound addresses."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The name of machine code that was made before."""
+"""Cache entries of compiled machine code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rlx.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """Machine code that a cache keeps, and what loading it again takes."""
+    """Cached machine code, and the data needed to load it again."""
 
     key: str
     entries: tuple[str, ...]

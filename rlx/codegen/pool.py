@@ -182,7 +182,7 @@ def _share(name: str, claim: Kernel, wake: Kernel, wait: Kernel) -> Kernel:
 
 
 def _wait_for_workers(name: str) -> Kernel:
-    """Wait until `joined` workers left; after a while asleep, for one of them may need the core."""
+    """Wait until `joined` workers have left; sleep after a while, to free the core."""
     k = KernelBuilder(name)
     sync, joined = declare_sync(k), k.scalar("joined")
     left = k.mutable("left", atomic_load(k, sync, LEFT))
@@ -201,7 +201,7 @@ def _wait_for_workers(name: str) -> Kernel:
 
 
 def _charge(k: KernelBuilder, sync: Buffer, start: E) -> None:
-    """Take the time since `start`, which the caller waited, from what workers have gained."""
+    """Subtract the caller's waiting time since `start` from the time gained by workers."""
     now = read_clock(k, sync)
     waited = k.let("waited", now - start)
     credit = k.let("credit", k.load(sync, CREDIT) - waited)
@@ -289,7 +289,7 @@ def _worker(name: str, claim: Kernel, sleep: Kernel, turns: Turns) -> Kernel:
 def _spin(
     k: KernelBuilder, sync: Buffer, nanoseconds: int, old: E, seen: Mutable, word: int
 ) -> Iterator[None]:
-    """Read `word` of `sync` into `seen` while that is `old`; open what happens if it stays so."""
+    """Spin on `word` of `sync` while it is `old`; open the block for a timeout."""
     rounds, start = k.mutable("rounds", i64(0)), k.mutable("start", i64(0))
     is_early = k.mutable("is_early", i64(1))
     with k.while_(seen.eq(old) & is_early.ne(0)):

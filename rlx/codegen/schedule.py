@@ -30,7 +30,7 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What an address gains per step of the enclosing loop at `depth`, which has `steps` steps.
+    """Increment of an address per step of the enclosing loop at `depth`, which has `steps` steps.
 
     Rows are contiguous at the extents of a run, not at their bounds: `stride` may be symbolic.
     """
@@ -42,7 +42,7 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class BufferRef:
-    """Where a thunk reads or writes: a byte offset into the arena, and the type found there.
+    """A buffer of a thunk: a byte offset into the arena, and a type.
 
     Inside loops it may be a row of an array: the offset then counts from step 0.
     """
@@ -66,7 +66,7 @@ class BufferRef:
 
 @dataclass(frozen=True, slots=True)
 class OpenExtents:
-    """What a kernel is built for whose extents are arguments, and their numbers in one thunk.
+    """The types of a kernel whose extents are arguments, and the extents of one thunk.
 
     Thunks that differ in these numbers alone share the kernel.
     """

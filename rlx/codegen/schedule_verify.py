@@ -88,8 +88,8 @@ def _place_faults(ref: BufferRef, arena_bytes: int) -> Iterator[str]:
 
 def _overlap(a: BufferRef, b: BufferRef) -> bool:
     empty = a.stop == a.offset or b.stop == b.offset
-    return not empty and not a.advances and not b.advances and _meet(a, b)
+    return not empty and not a.advances and not b.advances and _may_overlap(a, b)
 
 
-def _meet(a: BufferRef, b: BufferRef) -> bool:
+def _may_overlap(a: BufferRef, b: BufferRef) -> bool:
     return a.offset < b.stop and b.offset < a.stop

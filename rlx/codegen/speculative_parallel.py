@@ -45,7 +45,7 @@ _OF_NUMBERS = (Status.SINGULAR_MATRIX, Status.INVALID_DISTRIBUTION)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a kernel comes apart into; both take the flag after the results."""
+    """The two kernels that a kernel is split into; both take the flag after the results."""
 
     attempt: Kernel
     verdict: Kernel
@@ -102,7 +102,7 @@ def _word(value: int) -> Const:
 
 
 def _verdict(kernel: Kernel, buffers: Sequence[Buffer], flag: Buffer) -> Kernel:
-    """Run the whole kernel if the flag is up, and take it down."""
+    """Run the whole kernel if the flag is set, and clear the flag."""
     k = KernelBuilder(f"{kernel.name}_verdict")
     seen = k.atomic(AtomicOp.LOAD, flag, 0)
     assert seen is not None, "an atomic load binds what it saw"

@@ -1,4 +1,4 @@
-"""Text from outside in generated files: the escapes through which alone it reaches them.
+"""Escapes for untrusted text in generated files.
 
 Names of inputs, outputs, params, extents, functions, files and nodes, source lines and
 descriptions come from model files and users. In a generated file they are a string, a comment, an

@@ -1,4 +1,4 @@
-"""How a worker shares processors with the caller and with other processes.
+"""Time slices in which a worker spins before it yields its processor.
 
 A worker that the system interrupts in a part keeps the caller waiting until its processor is free
 again, which takes milliseconds. Between parts an interruption costs nothing. So a worker measures

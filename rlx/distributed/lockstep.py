@@ -68,7 +68,7 @@ class Lockstep:
         """Return from an exchange to Python."""
         self._own[1] = Doing.PYTHON
 
-    def meet(self, reason: str) -> None:
+    def wait_for_all(self, reason: str) -> None:
         """Wait until all ranks are here; end all, for `reason`, if one never will be."""
         self._own[0] += 1
         self._own[1] = Doing.MEETING

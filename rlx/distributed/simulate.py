@@ -69,8 +69,8 @@ class _Ranks:
             )
 
 
-class _Meeting:
-    """Where some threads exchange values: each leaves its own, and takes all."""
+class _Rendezvous:
+    """An exchange of values among threads: each adds its own, and receives all."""
 
     def __init__(self, ranks: _Ranks, members: Sequence[int]) -> None:
         self._ranks = ranks
@@ -80,7 +80,7 @@ class _Meeting:
         self._counts = [0] * len(members)
 
     def exchange(self, place: int, x: Any) -> list[Any]:
-        """Leave `x` as the member at `place`; return what all left."""
+        """Add `x` as the member at `place`; return the values of all members."""
         with self._ranks.changed:
             number = self._counts[place]
             self._counts[place] += 1
@@ -104,14 +104,14 @@ class _Meeting:
 
 @dataclass(frozen=True, slots=True)
 class ThreadGroup:
-    """The threads of a meeting, as one of them sees them."""
+    """The threads of a rendezvous, as one of them sees them."""
 
     rank: int
     size: int
-    meeting: _Meeting
+    rendezvous: _Rendezvous
 
     def exchange(self, x: Array) -> list[Array]:
-        return self.meeting.exchange(self.rank, np.array(x))
+        return self.rendezvous.exchange(self.rank, np.array(x))
 
 
 @dataclass(slots=True)
@@ -120,8 +120,8 @@ class ThreadConnection:
 
     rank: int
     ranks: _Ranks
-    everybody: _Meeting
-    meetings: list[_Meeting]
+    all_members: _Rendezvous
+    created: list[_Rendezvous]
     is_compiled: bool = False
     last_program: Hashable = None
 
@@ -132,10 +132,10 @@ class ThreadConnection:
         for axis, size in enumerate(extents):
             line = np.moveaxis(numbers, axis, -1)[(*place[:axis], *place[axis + 1 :])]
             members = [int(member) for member in line]
-            own = _Meeting(self.ranks, members)  # that of the first member counts
-            meeting = self.gather(own, MESH)[members[0]]
-            self.meetings.append(meeting)
-            group = ThreadGroup(place[axis], size, meeting)
+            own = _Rendezvous(self.ranks, members)  # that of the first member counts
+            rendezvous = self.gather(own, MESH)[members[0]]
+            self.created.append(rendezvous)
+            group = ThreadGroup(place[axis], size, rendezvous)
             handle = next(_handles)
             GROUPS[handle] = group
             parts.append((handle, group))
@@ -143,7 +143,7 @@ class ThreadConnection:
 
     def gather(self, x: Any, what: str, /, reason: str = "") -> list[Any]:
         del reason  # that a rank does not come is found out by all of them together
-        return agreed(self.everybody.exchange(self.rank, (what, x)))
+        return agreed(self.all_members.exchange(self.rank, (what, x)))
 
     def run(self, program: Hashable, call: Callable[[], Any], *, exchanges: bool) -> Any:
         self.last_program = program
@@ -158,13 +158,13 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
     against. The first exception of a rank ends all, and is raised with a note of its rank; one
     that reports another rank's is replaced by that.
     """
-    everyone, meetings = _Ranks(ranks), list[_Meeting]()
-    everybody = _Meeting(everyone, range(ranks))
+    everyone, created = _Ranks(ranks), list[_Rendezvous]()
+    all_members = _Rendezvous(everyone, range(ranks))
     results: list[Any] = [None] * ranks
     errors: list[tuple[int, BaseException]] = []
 
     def run(rank: int) -> None:
-        enter_world(World(rank, ranks, ThreadConnection(rank, everyone, everybody, meetings)))
+        enter_world(World(rank, ranks, ThreadConnection(rank, everyone, all_members, created)))
         failed = True
         try:
             results[rank] = program()
@@ -180,7 +180,7 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
     for thread in threads:
         thread.join()
     for handle, group in list(GROUPS.items()):
-        if isinstance(group, ThreadGroup) and group.meeting in meetings:
+        if isinstance(group, ThreadGroup) and group.rendezvous in created:
             del GROUPS[handle]  # and with it the arrays exchanged last
     if errors:
         rank, error = min(errors, key=_distance)

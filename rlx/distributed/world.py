@@ -160,7 +160,7 @@ class MpiConnection:
         return parts
 
     def gather(self, x: Any, what: str, /, reason: str = "") -> list[Any]:
-        self.lockstep.meet(reason or what)
+        self.lockstep.wait_for_all(reason or what)
         return agreed(self.ranks.allgather((what, x)))
 
     @property

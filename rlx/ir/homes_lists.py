@@ -221,7 +221,7 @@ rlx.ir.ops.branches cond
 rlx.ir.ops.byte_products BYTES SIGN pack_bytes bytes_as_words type_of_integers type_of_bytes
     sum_of_bytes
 rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training_formula batch_norm_training
-    group_norm_formula group_norm instance_norm layer_norm2d standardized axes_beside grouped_shape
+    group_norm_formula group_norm instance_norm layer_norm2d standardized other_axes grouped_shape
     grouped_axes require_channels require_elements
 rlx.ir.ops.collective Reduction all_reduce all_gather reduce_scatter all_to_all
     collective_broadcast collective_permute axis_index vary all_reduce_start all_reduce_done

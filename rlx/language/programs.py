@@ -18,7 +18,7 @@ from rlx.ir.graph import Graph
 from rlx.language.config import ROPE_FACTORS
 from rlx.language.lora import Adapters
 from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import compile_beside
+from rlx.runtime.compile import compile_together
 from rlx.runtime.executable import Executable
 from rlx.runtime.interface import NamedGraph
 
@@ -35,7 +35,7 @@ def step_and_prompt(
     Matrices of floats are laid out for so many rows, and then arenas are two.
     """
     try:
-        first, second = compile_beside([step, prompt], **options)
+        first, second = compile_together([step, prompt], **options)
     except UnsupportedError:
         first, second = (compile_graph(_built(graph), **options) for graph in (step, prompt))
         _set_params(second, value_of)

@@ -238,12 +238,12 @@ def sign(x: Any, /) -> Array:
     parts = real(x), imag(x)
     largest = emit(ops.stop_gradient, maximum(*(abs(part) for part in parts)))
     scale = where(equal(largest, 0), 1, largest)  # what is tiny or large has a direction, too
-    near = [where(isinf(scale), _beside_infinity(part), divide(part, scale)) for part in parts]
+    near = [where(isinf(scale), _of_infinite(part), divide(part, scale)) for part in parts]
     size = where(logical_and(*(isinf(part) for part in parts)), np.nan, hypot(*near))
     return emit(ops.complex, *(divide(part, where(equal(size, 0), 1, size)) for part in near))
 
 
-def _beside_infinity(part: Any) -> Any:
+def _of_infinite(part: Any) -> Any:
     """An infinity is 1 or -1, a number nothing; two infinities have no direction."""
     return where(isinf(part), _same(ops.sign, part), where(isnan(part), part, 0))
 

@@ -127,7 +127,7 @@ def compile(
     """
     if not isinstance(graph, Graph):
         raise GraphError(
-            f"rlx.compile takes a Graph and was given a {type(graph).__name__}",
+            f"rlx.compile takes a Graph, not {type(graph).__name__}",
             remedy="use rlx.jit for a function",
         )
     params = {**graph.param_values, **named_params(params)}
@@ -151,7 +151,7 @@ def compile(
     return kind(found.origin, found.program, found.native, image=found.image, params=params)
 
 
-def compile_beside(
+def compile_together(
     graphs: Sequence[Graph | NamedGraph],
     *,
     backend: str = "auto",

@@ -62,7 +62,7 @@ class Residents:
         """Write a param, or keep the array; the caller notes that it is set."""
         fresh = name in self.unset
         self._kept.pop(name, None)
-        if name in self.passing and _nobody_writes(value):
+        if name in self.passing and _is_frozen(value):
             self._kept[name] = value
         elif not (fresh and _is_one_zero(value)):  # a new arena holds zeros, on no page yet
             self.views[name][...] = value
@@ -129,7 +129,7 @@ def _let_go(array: Array) -> None:
         discard_pages(array)
 
 
-def _nobody_writes(array: Array) -> bool:
+def _is_frozen(array: Array) -> bool:
     """True if neither the array nor what it is a view of can be written."""
     owner: Any = array
     while isinstance(owner, np.ndarray):

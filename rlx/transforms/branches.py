@@ -119,10 +119,10 @@ def _joined(
                 remedy="return the same structure from every branch",
             )
     paths = leaf_paths(first.tree, "result")
-    return [_meet(what, path, names, programs, i) for i, path in enumerate(paths)]
+    return [_common_type(what, path, names, programs, i) for i, path in enumerate(paths)]
 
 
-def _meet(
+def _common_type(
     what: str, path: str, names: Sequence[str], programs: Sequence[TracedFunction], at: int
 ) -> ElementType:
     """Return the type of result `at`: weakly typed ones give way to the others."""

@@ -187,7 +187,7 @@ def test_inspect_writes_one_page(capsys: Capture) -> None:
     assert "median of 20 runs" in page
 
 
-def test_bench_lists_kernels_beside_the_peaks(capsys: Capture) -> None:
+def test_bench_lists_kernels_and_peaks(capsys: Capture) -> None:
     assert main(["bench", "model.rlx", "--repeats", "3", "--top", "1"]) == 0
     printed = capsys.readouterr().out
     assert "peaks of one core" in printed

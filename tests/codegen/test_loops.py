@@ -95,7 +95,7 @@ def test_large_carries_that_change_places_do_so_at_once(size: int) -> None:
     everywhere(graph, feeds)
 
 
-def test_an_integer_counter_rides_beside_a_float_carry() -> None:
+def test_an_integer_counter_and_a_float_carry() -> None:
     types: Types = {"c": ((3,), "f64"), "n": ((), "i32")}
     body = graph_of("count", types, lambda c, n: [c * 0.5, n + 1])
     graph = graph_of(

@@ -84,7 +84,7 @@ def test_a_rank_that_is_waited_for_ends_with_its_own_status(program: str, status
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", WENT_ON)
-def test_what_all_ranks_can_know_stops_nobody(fault: str) -> None:
+def test_errors_that_all_ranks_raise_stop_none(fault: str) -> None:
     done = python(2, "-m", "tests.distributed.faults", fault, seconds=SECONDS)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(WENT_ON[fault]) == 2, done.stdout + done.stderr

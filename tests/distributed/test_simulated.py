@@ -183,7 +183,7 @@ def test_a_donated_argument_must_be_there(number: int) -> None:
     def program() -> Any:
         return shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P(), donate_argnums=number)
 
-    with pytest.raises(InputError, match=f"names argument {number}, and the function is given 1"):
+    with pytest.raises(InputError, match=f"names argument {number}, and the call has 1"):
         simulate(program, 1)
 
 

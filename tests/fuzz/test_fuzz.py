@@ -229,7 +229,7 @@ def test_whether_a_product_overflows_on_the_way_depends_on_its_order() -> None:
     assert allowed[1] < 1e-9
 
 
-def test_whether_scores_overflow_depends_on_their_order_also_beside_a_nan() -> None:
+def test_whether_scores_overflow_depends_on_their_order_also_with_a_nan() -> None:
     """An infinity less an infinity, of finite terms; what a NaN makes of its row is no overflow."""
     x = np.array([[[1e200, 1e200]], [[1.0, 0.0]], [[1.0, np.nan]]])
     call = "nn.dot_product_attention({0}, {1} * np.array([1.0, -1.0]), {1}, is_causal=True)"

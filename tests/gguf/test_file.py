@@ -231,7 +231,7 @@ def test_another_alignment_is_obeyed(tmp_path: Path) -> None:
     assert read(written(tmp_path, data)).dequant_f32("w").tolist() == W
 
 
-def test_a_tensor_lies_in_its_file(tmp_path: Path) -> None:
+def test_a_tensor_is_inside_of_its_file(tmp_path: Path) -> None:
     data = gguf_file({}, {"w": f32(W)})
     damaged(tmp_path, data[:-1], "tensor 'w' ends at byte 16 of the data, which has 15")
     huge = gguf_file({}, {"w": Tensor((2**40, 2**20), 0, b"")})

@@ -43,7 +43,7 @@ def test_a_file_survives(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["graph.rlx"]
 
 
-def test_a_failed_save_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_save_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "graph.rlx").mkdir()
     with pytest.raises(OSError, match="directory"):
         save(everything(), tmp_path / "graph.rlx")

@@ -97,7 +97,7 @@ def test_a_bias_has_no_fans() -> None:
 
 
 @pytest.mark.parametrize(("mode", "distribution"), [("fan", "normal"), ("fan_in", "cauchy")])
-def test_words_that_nobody_knows_are_refused(mode: str, distribution: str) -> None:
+def test_unknown_modes_and_distributions_are_refused(mode: str, distribution: str) -> None:
     init = initializers.variance_scaling(1.0, mode, distribution)
     with pytest.raises(InputError, match="give one of"):
         init(rlx.random.PRNGKey(0), (3, 3))

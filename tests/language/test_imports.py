@@ -20,7 +20,7 @@ def imported_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_whoever_runs_a_model_declares_no_ops_and_imports_no_passes_and_no_kernels() -> None:
+def test_running_a_model_declares_no_ops_and_imports_no_passes_and_no_kernels() -> None:
     modules = imported_by("import rlx.language")
     wanted_later = {
         name

@@ -148,7 +148,7 @@ def test_a_row_that_is_no_distribution_is_an_error() -> None:
         sample(np.array([[1, 2], [np.nan, 1]], np.float32), 42)
 
 
-def test_adapters_beside_a_matrix_are_three_products() -> None:
+def test_a_matrix_with_adapters_is_three_products() -> None:
     """m = 4, k = 8, n = 6, r = 2, scale 0.5: normals of seed 42, in order x, w, a, b."""
     sizes = {"x": (4, 8), "w": (8, 6), "a": (8, 2), "b": (2, 6)}
     counts = [int(np.prod(shape)) for shape in sizes.values()]

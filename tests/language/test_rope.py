@@ -65,7 +65,7 @@ def test_yarn(tmp_path: Path) -> None:
     check(file_of(tmp_path / "m.gguf", **YARN), *expected)
 
 
-def test_llama3_scaling_lies_in_a_tensor(tmp_path: Path) -> None:
+def test_llama3_scaling_is_read_from_a_tensor(tmp_path: Path) -> None:
     plain, _ = transformers_rope({"rope_type": "linear", "factor": 1.0})
     expected = transformers_rope(
         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,

@@ -132,7 +132,7 @@ def test_several_arrays_get_axes_each() -> None:
         assert getattr(rnp, name)() == []
 
 
-def test_put_along_axis_leaves_out_what_lies_outside() -> None:
+def test_put_along_axis_leaves_out_positions_outside() -> None:
     x, places = np.zeros((2, 3)), np.array([[1], [7]])
     found = rnp.put_along_axis(x, places, 5.0, 1, mode="drop")
     np.testing.assert_array_equal(found, [[0, 5, 0], [0, 0, 0]])

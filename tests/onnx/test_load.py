@@ -129,7 +129,7 @@ def test_subnormal_weights_of_products_are_zeros_and_all_others_stay(dtype: Any)
     np.testing.assert_array_equal(values["b"], w[0])
 
 
-def test_subnormal_weights_beside_small_ones_stay() -> None:
+def test_subnormal_weights_with_small_ones_stay() -> None:
     w = np.array([[1e-38, 1e-39], [1e-30, 0]], np.float32)
     proto = model([node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, [3, 2])}, ["y"], {"w": w})
     np.testing.assert_array_equal(rlx.onnx.load(proto).param_values["w"], w)

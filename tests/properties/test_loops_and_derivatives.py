@@ -166,7 +166,7 @@ def test_a_fused_attention_keeps_the_biases_and_lengths_that_it_has(
     np.testing.assert_allclose(out, rows("out", heads), rtol=1e-4, atol=1e-5)
 
 
-def test_the_nearest_resize_repeats_each_element_beside_itself() -> None:
+def test_the_nearest_resize_repeats_each_element() -> None:
     g = Graph("resize")
     g.set_outputs([g.resize_nearest_2x(g.input("x", (2, 3, 3, 5)))])
     x = normal(2, 3, 3, 5).astype("f4")

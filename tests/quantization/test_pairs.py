@@ -231,7 +231,7 @@ def test_a_zero_point_that_no_byte_holds_leaves_relu_to_floats() -> None:
     assert "relu" in names(integer_graph(graph))
 
 
-def test_what_reads_a_tap_beside_its_pair_is_rounded_too() -> None:
+def test_other_readers_of_a_tap_are_rounded_too() -> None:
     graph = Graph("beside")
     y = graph.relu(graph.input("x", (4,), "f32"))
     pair = graph.dequantize(graph.quantize(y, scales=(0.05,)), scales=(0.05,))

@@ -60,7 +60,7 @@ def test_draws_in_a_scan_are_those_of_the_same_keys_outside() -> None:
         np.testing.assert_allclose(row, rr.normal(noise, (3,)), rtol=1e-6)
 
 
-def test_a_gradient_passes_beside_noise_and_not_into_the_key() -> None:
+def test_a_gradient_passes_by_parameters_and_not_into_the_key() -> None:
     def loss(scale: Any, key: Any) -> Any:
         return rnp.sum(scale * rr.normal(key, (5,)))
 

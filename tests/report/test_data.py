@@ -38,7 +38,7 @@ def test_the_peak_is_the_plans_maximal_live_set(stages: Stages, data: ReportData
     assert 0 <= arena.live_bytes - header - max(arena.live) < 64 * len(arena.slots)
 
 
-def test_every_slot_lies_in_the_arena_and_in_time(data: ReportData) -> None:
+def test_every_slot_is_within_the_arena_and_the_run(data: ReportData) -> None:
     for slot in data.arena.slots:
         assert slot.offset >= 0
         assert slot.offset + slot.size <= data.arena.bytes

@@ -54,7 +54,7 @@ def test_an_entry_without_a_seal_is_made_again(tmp_path: Path) -> None:
     assert cache.fetch(KEY, ".so", writer("new")).read_text() == "new"
 
 
-def test_a_failed_make_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_make_leaves_no_file(tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         path.write_text("half")
         raise ToolchainError("the compiler died")

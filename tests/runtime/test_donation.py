@@ -49,7 +49,7 @@ def test_a_donated_param_is_updated_by_every_call(backend: str, threads: int) ->
     assert (program.params["total"] == 4).all()
 
 
-def test_state_that_nobody_holds_stays_where_it_is() -> None:
+def test_unreferenced_state_stays_in_place() -> None:
     program = counter()
     assert len({program(ONES)[1].ctypes.data for _ in range(4)}) == 1
 

@@ -294,7 +294,7 @@ def crowd() -> Iterator[None]:
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
 @pytest.mark.usefixtures("crowd")
 @pytest.mark.parametrize("threads", [1, 2])
-def test_an_interrupt_leaves_no_lock_behind(make: Make, threads: int) -> None:
+def test_an_interrupt_releases_all_locks(make: Make, threads: int) -> None:
     f = make(scale_and_gather(threads=True), threads=threads)
     x = rows()
     before = signal.signal(signal.SIGALRM, raise_interrupt)

@@ -187,7 +187,7 @@ def test_params_that_are_set_are_used_at_once() -> None:
 
 
 @pytest.mark.slow
-def test_an_executable_that_nobody_holds_goes() -> None:
+def test_an_unreferenced_executable_is_freed() -> None:
     gc.freeze()  # the millions of objects of tests before are not looked at
     program, _ = doubled()
     gone = weakref.ref(program)

@@ -68,7 +68,7 @@ def test_results_keep_their_values_while_anyone_holds_them_or_a_part() -> None:
         np.testing.assert_array_equal(part, 2 * (x + np.float32(step))[1:, 3])
 
 
-def test_memory_of_results_is_used_again_once_nobody_holds_them() -> None:
+def test_memory_of_unreferenced_results_is_reused() -> None:
     program, x = scaled("llvm", 1), sample()
     places = {program(x)[0].ctypes.data for _ in range(4)}
     assert len(places) == 1

@@ -56,7 +56,7 @@ def test_overflow_is_called_an_infinity() -> None:
         checked(x=np.array([1, 100, 2], np.float32))
 
 
-def test_infinities_that_were_given_blame_nobody() -> None:
+def test_infinities_of_inputs_are_no_fault_of_a_kernel() -> None:
     g = Graph("masked")
     scores, mask = g.input("scores", (2, 3)), g.input("mask", (2, 3))
     g.set_outputs([scores + mask, g.softmax(scores + mask, axis=-1)])

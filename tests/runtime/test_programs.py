@@ -124,7 +124,7 @@ def summed(name: str, built: list[str], bound: int = 8) -> tuple[Executable, ...
         NamedGraph(f"{name} {rows}", partial(build, rows), takes_all_extents=True)
         for rows in extents
     ]
-    return compile_module.compile_beside(graphs, params={"kept": np.ones(4, np.float32)})
+    return compile_module.compile_together(graphs, params={"kept": np.ones(4, np.float32)})
 
 
 def test_a_graph_with_a_name_is_built_where_no_program_has_it() -> None:

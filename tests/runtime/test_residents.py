@@ -24,7 +24,7 @@ from rlx.ir.op import OPS, OpDef
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import compile_beside
+from rlx.runtime.compile import compile_together
 from rlx.runtime.executable import Executable
 
 SIZE = 160
@@ -60,7 +60,7 @@ def in_arena(program: Executable, name: str) -> np.ndarray:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux")
-def test_a_param_that_nobody_can_write_leaves_the_arena_after_setup() -> None:
+def test_a_frozen_param_leaves_the_arena_after_setup() -> None:
     program = compiled(read_only(WEIGHTS))
     assert program._image.passing == ("w",)
     x = np.ones((8, SIZE), np.float32)
@@ -236,7 +236,7 @@ def packed(rows: int | Dim) -> Graph:
 
 def test_programs_share_params_and_state() -> None:
     params = {"w": read_only(PACKED), "total": np.broadcast_to(np.float32(0), (SIZE,))}
-    one, many = compile_beside([packed(1), packed(Dim("rows", max=9))], params=params, threads=1)
+    one, many = compile_together([packed(1), packed(Dim("rows", max=9))], params=params, threads=1)
     assert one.arena is many.arena
     x = np.random.default_rng(1).standard_normal((6, SIZE)).astype(np.float32)
     (first,) = one.advance({"x": x[:1]})
@@ -250,7 +250,7 @@ def test_programs_share_params_and_state() -> None:
 
 def test_a_param_set_on_one_program_is_set_up_for_the_other() -> None:
     params = {"w": PACKED, "total": np.zeros(SIZE, np.float32)}
-    one, many = compile_beside([packed(1), packed(Dim("rows", max=9))], params=params, threads=1)
+    one, many = compile_together([packed(1), packed(Dim("rows", max=9))], params=params, threads=1)
     x = np.ones((7, SIZE), np.float32)
     assert many.run({"x": x})[0].any()
     one.set_param("w", np.zeros_like(PACKED))
@@ -259,7 +259,7 @@ def test_a_param_set_on_one_program_is_set_up_for_the_other() -> None:
 
 def test_programs_that_lay_their_params_out_otherwise_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="each in its own way"):
-        compile_beside([product(1), product(7, scale=2.0)], threads=1)
+        compile_together([product(1), product(7, scale=2.0)], threads=1)
 
 
 @pytest.mark.parametrize("order", [(False, True), (True, False)])
@@ -277,7 +277,7 @@ def test_a_param_that_one_of_several_runs_reads_stays_in_the_arena(
         g.set_outputs([product, sums] if w_itself else [product])
         return g
 
-    programs = compile_beside(list(map(reads, order)), params={"w": read_only(large)}, threads=1)
+    programs = compile_together(list(map(reads, order)), params={"w": read_only(large)}, threads=1)
     x = np.ones((1, 512), np.float32)
     for program, w_itself in zip(programs, order, strict=True):
         found = program.run({"x": x})
@@ -315,4 +315,4 @@ def test_programs_whose_residents_cannot_be_compared_are_refused(power_op: OpDef
         return g
 
     with pytest.raises(UnsupportedError, match="each in its own way"):
-        compile_beside([product(2), product(3)], threads=1)
+        compile_together([product(2), product(3)], threads=1)

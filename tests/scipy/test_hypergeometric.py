@@ -90,7 +90,7 @@ def test_polynomials_are_scipys_at_any_z() -> None:
 
 
 @pytest.mark.slow
-def test_poles_ends_and_what_lies_behind_them_are_scipys() -> None:
+def test_poles_and_ends_and_values_beyond_are_scipys() -> None:
     cases = [
         (1, 2, -3, 0.5), (-4, 2, -3, 0.5), (-2, 2, -3, 0.5), (2, -3, -3, 0.5), (1, 1, -2, 0),
         (0, 2, -1, 0.5), (1, 1, 2, 1), (1, 1, 2.5, 1), (-2.5, 1, -3.5, 1), (-2, 5, 2, 1),

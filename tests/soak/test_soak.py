@@ -26,13 +26,13 @@ def test_interrupted_calls_can_be_made_again() -> None:
 
 
 @needs_fork
-def test_forks_beside_calls_and_compilations_end_well() -> None:
+def test_forks_during_calls_and_compilations_end_well() -> None:
     assert trials.forks(SECONDS, 3) > 0
 
 
 @pytest.mark.guarantee("Compiling", "Memory of compiled programs is freed.")
 @pytest.mark.slow
-def test_compilations_leave_no_memory_behind() -> None:
+def test_compilations_free_their_memory() -> None:
     assert trials.compilations(SECONDS, 4) >= 2 * trials.WARM
 
 

@@ -227,7 +227,7 @@ def test_ordered_effects_keep_the_order_of_the_program(backend: str) -> None:
 
 
 @each_backend
-def test_a_pure_callback_whose_result_nobody_reads_is_not_called(backend: str) -> None:
+def test_a_pure_callback_without_readers_is_not_called(backend: str) -> None:
     seen: list[Any] = []
 
     def host(x: Any) -> Any:

@@ -203,7 +203,7 @@ def test_automatic_checks_tell_op_shape_and_index() -> None:
     assert sliced == outside.format("(3,)", 2, 0)
 
 
-def test_one_of_several_indices_that_is_outside_is_told_without_a_number_that_nobody_gave() -> None:
+def test_one_of_several_indices_outside_is_reported_without_a_number() -> None:
     table = rnp.ones((2, 3), rnp.float32)
     places = np.array([1, 2])
     told = message(lambda i: table[i, i], places, errors=checkify.index_checks)

@@ -78,7 +78,7 @@ def test_a_vector_of_another_dtype_is_an_error() -> None:
         unravel(np.full(4, 0.5, np.float32))
 
 
-def test_numbers_keep_their_digits_beside_narrow_arrays() -> None:
+def test_numbers_keep_their_digits_next_to_narrow_arrays() -> None:
     vector, unravel = rlx.ravel_pytree([0.1, np.ones(2, np.float32)])
     assert vector.dtype == np.float64
     assert unravel(vector)[0] == 0.1

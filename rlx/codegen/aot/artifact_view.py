@@ -161,7 +161,7 @@ def _linking(layout: ArtifactLayout, options: Options) -> dict[str, Any]:
 
 
 def _library_lines(options: Options) -> list[str]:
-    """Say which functions of a library are called; what they do is not ours to promise."""
+    """List the called functions of external libraries, which the header's guarantees exclude."""
     if not options.library_calls:
         return []
     library = next(name for name in options.libraries if name not in (MPI_LIBRARY, "m"))
@@ -241,7 +241,7 @@ def _version_number() -> int:
 
 
 def _plain(tensors: list[TensorView], donated: list[bool]) -> list[TensorView]:
-    """Return what a call takes or gives: donated tensors stay in the arena."""
+    """Return the tensors that a call copies: all but donated ones."""
     return [t for t, is_state in zip(tensors, donated, strict=True) if not is_state]
 
 

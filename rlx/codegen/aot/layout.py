@@ -45,7 +45,7 @@ class Space(enum.Enum):
 
 
 class Keep(enum.Enum):
-    """How a param comes to an artifact."""
+    """Storage of a param in an artifact: weights file, constants in the code, or the arena."""
 
     FILE = "file"
     EMBED = "embed"
@@ -199,7 +199,7 @@ class _ArtifactLayoutMaker:
     def make(self) -> ArtifactLayout:
         for value, data, offset in _constants_of(self._plan):
             self._embed_constant(value, data, offset)
-        self._drop_params_nobody_reads()
+        self._drop_unread_params()
         moved_params = [self._param(name) for name in self._used(self._declared.params)]
         cuts = tuple(_cuts(self._moved, self._alignment))
         arena = ArtifactLayout(0, 0, (), (), (), (), (), {}, cuts, self._alignment)
@@ -221,8 +221,8 @@ class _ArtifactLayoutMaker:
         """Return identifiers of tensors, which differ from the functions that give addresses."""
         return distinct_identifiers(names, reserved, artifact=self._name)
 
-    def _drop_params_nobody_reads(self) -> None:
-        """A weights file that nothing reads would have to be there all the same."""
+    def _drop_unread_params(self) -> None:
+        """Drop params that no kernel reads, as a weights file would have to be present for them."""
         graph = self._plan.graph
         users = graph.users()
         for param in graph.params:

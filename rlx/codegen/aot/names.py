@@ -1,4 +1,4 @@
-"""Names of an artifact in C: from whatever the graph calls things."""
+"""C identifiers of an artifact, made from arbitrary names of the graph."""
 
 from __future__ import annotations
 

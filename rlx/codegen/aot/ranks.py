@@ -1,4 +1,4 @@
-"""Which inputs of an artifact are communicators, and of which ranks."""
+"""Communicator inputs of an artifact, and the ranks of each."""
 
 from __future__ import annotations
 

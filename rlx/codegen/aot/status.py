@@ -11,7 +11,7 @@ from rlx.codegen.loops.visit import walk
 
 
 class LoadStatus(enum.IntEnum):
-    """Faults of the arena or the weights that a caller hands over."""
+    """Status codes for invalid arenas and weights of the caller."""
 
     SHORT_ARENA = 16
     NO_WEIGHTS = 17

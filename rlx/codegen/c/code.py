@@ -33,7 +33,7 @@ class Code(NamedTuple):
     level: Level = Level.POSTFIX
 
     def at(self, level: Level) -> str:
-        """Return the text, in parentheses if it binds looser than `level`."""
+        """Return the text, in parentheses if its operator has lower precedence than `level`."""
         return self.text if self.level >= level else f"({self.text})"
 
 
@@ -107,7 +107,7 @@ def _break_before(line: str, indent: int, depth: int) -> int | None:
 
 
 def _looseness(line: str, position: int, indent: int) -> int | None:
-    """Return how tightly a place holds together, or None where a line may not break."""
+    """Return the precedence of the operator at a position, or None where a line may not break."""
     before = line[position - 2 : position]
     if before == "= ":
         return 0 if indent + 4 + len(line) - position <= _LINE_LENGTH else None

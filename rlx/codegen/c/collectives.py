@@ -55,7 +55,7 @@ class Reduction:
 
     @property
     def name(self) -> Emitted:
-        """What MPI is given to fold with."""
+        """The name of the MPI reduction operator."""
         return identifier(f"mpi_{self.reduction}_{self.dtype}")
 
     @property

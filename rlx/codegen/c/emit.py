@@ -37,7 +37,7 @@ _MOST_INLINED = 128
 
 
 class StatusCode(NamedTuple):
-    """What a kernel returns, as an enumerator."""
+    """A status code as an enumerator of C."""
 
     name: Emitted
     value: int

@@ -1,4 +1,4 @@
-"""What a translation unit must define before its kernels: vector types and small helpers.
+"""Definitions of a translation unit before its kernels: vector types and helper functions.
 
 Emitters ask for what they use; the prelude writes each once, in an order that depends on
 nothing but what was asked for.
@@ -171,7 +171,7 @@ class Prelude:
         return name
 
     def rolled(self) -> str:
-        """The name of what keeps clang from unrolling a loop before it vectorizes it.
+        """The macro that keeps clang from unrolling a loop before it vectorizes it.
 
         With 16-byte vectors such loops are as fast unrolled.
         """
@@ -315,7 +315,7 @@ class Prelude:
         return self._define(f"dot_bytes_{prim}", "int32_t", params, body)
 
     def byte_lookup(self, lanes: int) -> str:
-        """In every byte of `x`, that of the table which it counts to; `low` has the first eight."""
+        """Replace every byte of `x` by its table entry; `low` has the first eight entries."""
         if lanes == 1:
             return self._byte_lookup_of_words()
         words, bytes, halves = (

@@ -1,4 +1,4 @@
-"""What templates print without an escape: fields that are integers or `Emitted` text.
+"""Fields that templates print without an escape: integers and `Emitted` text.
 
 A name that is not here is printed through an escape, or the template does not load. Fields that
 hold text from outside (`t.name`, `symbol.name`, `t.shape`) are not here. Subscripts are left out:

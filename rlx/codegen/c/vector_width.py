@@ -1,4 +1,4 @@
-"""How wide a compiler may vectorize loops over doubles.
+"""Vector width that a C compiler may use for loops over doubles.
 
 GCC, in every version with AVX-512 that we know, moves elements of a vector of eight doubles with
 `vpermilpd`, which cannot cross 128-bit lanes, where elements 2 or 3 come from the upper half and

@@ -1,4 +1,4 @@
-"""What kernels read and write: memory, with the elementwise work around them folded in.
+"""Readers and writers of kernels: memory accesses with fused elementwise producers and consumers.
 
 Every thunk has a body: a graph of its anchor (softmax, a reduction, ...) with elementwise and
 movement nodes before and after it; an unfused thunk is a body of one node. A kernel reads the
@@ -51,7 +51,7 @@ _LINE = 64
 
 
 class Source(ABC, Generic[Element]):
-    """What a kernel reads at points of one shape."""
+    """Base of readers: a value that a kernel reads at points of one shape."""
 
     __slots__ = ()
 
@@ -224,8 +224,8 @@ class GroupedReader(Reads[Scalar]):
     def read_vector(self, *indices: E, lanes: int) -> E:
         return real(Evaluation(self, indices, lanes=lanes).value(self.source))
 
-    def ask_for(self, *indices: E, count: int) -> None:
-        """Hint that `count` elements from here on, along the last group, are read soon."""
+    def prefetch(self, *indices: E, count: int) -> None:
+        """Prefetch `count` elements from here on, along the last group."""
         k, box, (*outer, first) = self.body.k, self.grid.box, indices
         for located in self.body.evaluated_at(self.roots(), box):
             memory = self.body.inputs.get(located.value)

@@ -25,7 +25,7 @@ def assign(k: KernelBuilder, fold: AnyFold, state: Sequence[Mutable], values: St
 
 
 def settled(k: KernelBuilder, fold: AnyFold, values: State) -> State:
-    """Name all values before the first is assigned, where they depend on each other's old ones."""
+    """Bind all new values before the first assignment, where they depend on the old ones."""
     return values if len(values) == 1 else carried(k, fold, values)
 
 

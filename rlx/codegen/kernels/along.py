@@ -176,7 +176,7 @@ class Row(Slice):
         folded = [(total, BinaryOp.ADD)]
         with k.loop("i", stop, start=start, kind=LoopKind.SIMD, accumulators=folded) as i:
             if self.ahead is not None:
-                self.ahead.ask_for(i, count=1)
+                self.ahead.prefetch(i, count=1)
             value = prepare(self.source.read_real(i), index(0))
             if keep is not None:
                 value = k.let("weight", value)

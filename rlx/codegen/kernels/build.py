@@ -105,7 +105,7 @@ _PLAIN = frozenset(("add", "sub", "mul", "div", "neg", "cast", "where", "eq", "n
 
 
 def telling_ops(body: Graph) -> list[str]:
-    """Return the ops that a fused kernel is named after: its anchors and its functions."""
+    """Return the ops in the name of a fused kernel: its anchors and math functions."""
     nodes = [node for node in body.nodes if not node.op.has(Trait.LEAF)]
     computing = [node for node in nodes if not node.op.has(Trait.MOVEMENT)] or nodes
     anchors = find_anchors(body)

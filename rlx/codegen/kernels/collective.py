@@ -119,7 +119,7 @@ def axis_index(scope: Scope, *given: Reader | Writer, axis_name: str, axis_size:
 
 
 def _communicator(scope: Scope, given: Sequence[Reader | Writer], axis_name: str) -> E:
-    """Load the communicator; what it is given to refuses another number of ranks."""
+    """Load the communicator; the called function checks its number of ranks."""
     readers = [each for each in given if isinstance(each, Reader)]
     if not readers:
         raise UnsupportedError(

@@ -138,7 +138,7 @@ def _loops(scope: Scope, writer: GroupedWriter, remaining: int, depth: int) -> N
 
 
 def _line(scope: Scope, writer: GroupedWriter, bounds: tuple[E, E] | None = None) -> None:
-    """Loop over the last group, or the part in `bounds`; split where guards change."""
+    """Loop over the last group, or the part in `bounds`, split at the bounds of guards."""
     extent = writer.extent_of(0)
     short = bounds is None and isinstance(extent, int) and extent <= UNROLLED
     kind = LoopKind.UNROLL if short else LoopKind.SIMD

@@ -1,4 +1,4 @@
-"""The nodes of a body at one point of the iteration space: what reading an element computes."""
+"""Evaluation of a body's nodes at one point of the iteration space."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Evaluation:
         self._uses: Counter[Located] = Counter()
 
     def give(self, value: Value, element: Scalar) -> None:
-        """Supply the anchor's result, which is rounded before anything is computed from it."""
+        """Set the anchor's result, rounded to its dtype, before the epilogue is evaluated."""
         if isinstance(element, E):
             element = rounded(element, value.dtype)
         self._given[value] = self._named(value, element) if self._is_shared(value) else element
@@ -140,7 +140,7 @@ class Evaluation:
         return load(k, buffer, dtype, at, self._lanes)
 
     def _advances(self, where: Index) -> bool:
-        """True if a vector along the last group reads consecutive elements, False if one."""
+        """True if lanes along the last group read consecutive elements, False if the same."""
         grid = self._access.grid
         runs = grid.runs(len(grid.groups) - 1, where)
         if any(stride != 0 for _, stride in runs) and (len(runs) > 1 or runs[0][1] != 1):

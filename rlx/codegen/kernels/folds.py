@@ -1,4 +1,4 @@
-"""What reductions fold: a few scalar accumulators that start, take elements in, and finish."""
+"""Folds of reductions: initial accumulators, a combiner of an element, and a final expression."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Element = TypeVar("Element", bound=Scalar | tuple[Scalar, ...])
 
 @dataclass(frozen=True, slots=True)
 class FoldOf(Generic[Element]):
-    """What a reduction does with each element, for one dtype.
+    """The fold of a reduction for one dtype.
 
     `take` adds an element to the accumulators and `join` merges two sets of them. `free_order`
     names the operator of each accumulator if vectors may reorder it.

@@ -1,4 +1,4 @@
-"""Where a kernel reads and stores: bodies bound to memory, and access over an iteration shape.
+"""Bodies of kernels bound to memory, and their addresses over an iteration shape.
 
 A shape is iterated over in groups of axes; `Grouped.at` binds the leading ones, and gives
 addresses, guards and clamps what they need once. What is computed there is `evaluation`.
@@ -94,7 +94,7 @@ class Body:
         return value.node in self.anchors or not value.node.operands
 
     def guards_at(self, roots: Iterable[Located], box: Box) -> Iterator[Guard]:
-        """Yield the guards that reading `roots` over `box` leaves open."""
+        """Yield the guards of reading `roots` that are undecided over `box`."""
         if not self.is_split:
             return
         for located in self.evaluated_at(roots, box):
@@ -155,7 +155,7 @@ class Grouped(ABC):
 
     @abstractmethod
     def roots(self) -> list[Located]:
-        """Return what is read, from which everything else follows."""
+        """Return the values that readers and store targets evaluate."""
 
     def stored(self) -> list[tuple[str, Index]]:
         """Return what is written where, by name."""

@@ -1,4 +1,4 @@
-"""Guarded reads: what a body reads where an op's result comes in several pieces.
+"""Guarded reads: operands of ops with piecewise index maps, such as pad and concat.
 
 An element of a `concat` or `pad` is one operand's where the index is in that operand's box, and
 another's, or a constant, elsewhere. Over a box of iterations most such guards are decided by
@@ -74,7 +74,7 @@ class Address:
 
 
 def operands_at(located: Located, box: Box) -> list[Located]:
-    """Return what a pointwise node reads of each operand, or of those that can be wanted."""
+    """Return what a pointwise node reads of each operand that may be selected, and where."""
     value, position, rank = located.value, located.position, len(box)
     node = value.node
     if node.op.has(Trait.ELEMENTWISE):
@@ -86,7 +86,7 @@ def operands_at(located: Located, box: Box) -> list[Located]:
 
 
 def alternatives_at(located: Located, box: Box) -> list[Alternative]:
-    """Return what an element of a movement's result may be over `box`, without what it is not.
+    """Return the possible sources of an element of a movement op's result over `box`.
 
     If none has no guards, it may be the map's fill, too.
     """

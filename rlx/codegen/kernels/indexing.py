@@ -205,7 +205,7 @@ def _fold_slices(
 
 
 class _Folded:
-    """Where folds grow: the result itself, or f32 scratch for 16-bit floats."""
+    """The accumulator of a scatter: the result itself, or f32 scratch for 16-bit floats."""
 
     def __init__(self, scope: Scope, y: Writer, fold: Fold) -> None:
         if y.memory is None:
@@ -324,7 +324,7 @@ def _copy_scalar(scope: Scope, x: Reader, y: Writer) -> None:
 
 @kernel("topk")
 def topk(scope: Scope, x: Reader, values: Writer, indices: Writer, *, k: int) -> None:
-    """Keep each row's best elements sorted in the results while the row streams past.
+    """Read each row once, keeping its largest elements so far sorted in the results.
 
     An element moves up past those that it outranks, so that equal ones keep their order. Where
     many are wanted, rows are sorted instead.

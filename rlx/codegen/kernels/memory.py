@@ -1,4 +1,4 @@
-"""Operands and results as plain memory, for kernels that neither take nor give expressions."""
+"""Operands and results as plain buffers, for kernels without prologues and epilogues."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rlx.ir.shape import upper
 
 
 def given(x: Reader) -> Buffer:
-    """Return the memory of an operand: nothing is computed before it."""
+    """Return the buffer of an operand that has no fused producer."""
     if x.memory is None:
         raise InternalError(f"{x.name} is computed on the way; its kernel takes what is stored")
     return x.memory
 
 
 def result(y: Writer) -> Buffer:
-    """Return the memory of a result, which the kernel stores itself."""
+    """Return the buffer of a result that has no fused consumer."""
     y.grouped((tuple(range(len(y.shape))),))
     if y.memory is None:
         raise InternalError(f"{y.name} is computed further; its kernel stores what it is")

@@ -40,7 +40,7 @@ Builder: TypeAlias = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a kernel builder builds with."""
+    """Context of a kernel builder: the builder, target, extents and scratch."""
 
     k: KernelBuilder
     extents: Extents

@@ -1,4 +1,4 @@
-"""Movement that is more than reading elsewhere: transpose.
+"""Kernel of transposes, the movement that is tiled.
 
 The other movement ops (expand, slice, concat, pad, ...) are elementwise regions of one node.
 """

@@ -1,4 +1,4 @@
-"""Small matrices side by side: where a kernel keeps slices of a batch while it works on them.
+"""Blocks of small matrices of a batch, copied to tiles with one matrix per lane.
 
 Many small slices are worked on in blocks, one slice to a vector lane: element (i, j) of all of
 them is one vector, and steps that differ between slices are selects. A few slices, or large

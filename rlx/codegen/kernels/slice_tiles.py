@@ -1,4 +1,4 @@
-"""Tiles of slices: how many small matrices of a batch are side by side in memory, one to a lane."""
+"""Tiles of slices: small matrices of a batch interleaved in memory, one per lane."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def parts_of(value: Scalar) -> tuple[E, ...]:
 
 
 def scalar_of(parts: Sequence[E]) -> Scalar:
-    """Return what has these parts."""
+    """Return the real or complex element with these parts."""
     return Complex(*parts) if len(parts) == 2 else parts[0]
 
 

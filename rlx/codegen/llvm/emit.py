@@ -148,7 +148,7 @@ def _scalars(kernel: Kernel) -> list[str]:
 
 
 def _promises(buffer: Buffer) -> str:
-    """State what the loop language promises: no other name for the memory, no writes."""
+    """Return attributes of arguments that the loop language guarantees: `noalias`, `readonly`."""
     restrict = "" if buffer.may_alias else " noalias"
     readonly = "" if buffer.writable else " readonly"
     return f"{restrict}{readonly} align {buffer.prim.size}"

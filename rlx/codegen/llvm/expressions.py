@@ -181,7 +181,7 @@ class ExpressionEmitter:
                 return x  # integers and bools are their own magnitude and rounding
 
     def binary(self, node: Binary, *, flags: str = "") -> str:
-        """Emit `a op b`; `flags` are fast-math flags such as `reassoc `."""
+        """Emit `a op b`; `flags` are fast-math flags such as `reassoc`."""
         a, b = self._operands(node.a, node.b)
         return self.combine(node.op, node.type, a, b, flags=flags)
 

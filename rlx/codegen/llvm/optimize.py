@@ -1,4 +1,4 @@
-"""What LLVM is asked to do with a module, chosen by measurement.
+"""LLVM's pass pipeline and optimization level for a module, chosen by measurement.
 
 The emitter leaves little to optimize: `simd` loops are vectors already, `unroll` loops are
 repeated, loops are rotated, values are numbered. A handful of passes then gives the run time of

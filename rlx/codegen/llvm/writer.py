@@ -1,4 +1,4 @@
-"""Text of one LLVM function and of one module, before anything is known of loop-language nodes.
+"""Writers of the text of an LLVM function and module, independent of the loop language.
 
 IR is written as text, not built as a tree of `llvmlite.ir` objects: LLVM reads text in the end,
 the tree costs more time than parsing does, and plain strings need no untyped library.
@@ -44,7 +44,7 @@ class ModuleWriter:
         self._declarations.setdefault(name, f"declare {result} @{llvm_name(name)}({params})")
 
     def declare_slot(self, name: str) -> None:
-        """Declare a place outside that holds the address of a function."""
+        """Declare an external variable that holds the address of a function."""
         self._declarations.setdefault(name, f"@{llvm_name(name)} = external global ptr")
 
     @property

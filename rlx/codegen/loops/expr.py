@@ -177,7 +177,7 @@ def index(value: Operand) -> E:
 
 def binary(op: BinaryOp, a: Operand, b: Operand) -> E:
     """Return `a op b`, folding integer constants and dropping neutral elements."""
-    left, right = _meet(a, b)
+    left, right = _in_one_type(a, b)
     if left.type.prim.is_int and left.type.lanes == 1:
         folded = _fold_integers(op, left, right)
         if folded is not None:
@@ -186,7 +186,7 @@ def binary(op: BinaryOp, a: Operand, b: Operand) -> E:
 
 
 def compare(op: CompareOp, a: Operand, b: Operand) -> E:
-    left, right = _meet(a, b)
+    left, right = _in_one_type(a, b)
     return E(Compare(op, left.node, right.node), ValueType(Prim.BOOL, left.type.lanes))
 
 
@@ -206,7 +206,7 @@ def lshr(a: E, b: Operand) -> E:
 
 
 def select(condition: E, a: Operand, b: Operand) -> E:
-    left, right = _meet(a, b)
+    left, right = _in_one_type(a, b)
     lanes = max(condition.type.lanes, left.type.lanes)
     left, right = left.splat(lanes), right.splat(lanes)
     return E(Select(condition.splat(lanes).node, left.node, right.node), left.type)
@@ -215,7 +215,7 @@ def select(condition: E, a: Operand, b: Operand) -> E:
 def fma(a: Operand, b: Operand, c: Operand, *, exact: bool = False) -> E:
     """`a * b + c`, rounded once; unless `exact`, twice where the target lacks the instruction."""
     wide = max((x for x in (a, b, c) if isinstance(x, E)), key=lambda x: x.type.lanes)
-    left, middle, right = (_meet(wide, x)[1] for x in (a, b, c))
+    left, middle, right = (_in_one_type(wide, x)[1] for x in (a, b, c))
     return E(Fma(left.node, middle.node, right.node, exact), left.type)
 
 
@@ -226,7 +226,7 @@ def dot_bytes(a: E, b: E, total: E) -> E:
 
 
 def lookup_bytes(table: Sequence[int], x: E) -> E:
-    """Replace every byte of the words of `x`, in 0..15, by the byte of the table at its place."""
+    """Replace every byte of the words of `x`, in 0..15, by the table's byte at that index."""
     return E(LookupBytes(tuple(table), x.node), x.type)
 
 
@@ -246,8 +246,8 @@ def shuffle(a: E, b: E, positions: Sequence[int]) -> E:
     return E(Shuffle(a.node, b.node, tuple(positions)))
 
 
-def _meet(a: Operand, b: Operand) -> tuple[E, E]:
-    """Give both operands one type: numbers adapt, scalars splat."""
+def _in_one_type(a: Operand, b: Operand) -> tuple[E, E]:
+    """Bring both operands to one type: numbers are converted, scalars are broadcast."""
     if not isinstance(a, E):
         if not isinstance(b, E):
             raise TypeError("at least one operand must be an expression")

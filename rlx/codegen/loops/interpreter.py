@@ -66,7 +66,7 @@ class _FailedError(Exception):
 
 @dataclass(slots=True)
 class _Frame:
-    """One activation of a kernel: its variables, its memory, and which of it was stored."""
+    """Frame of a kernel: its variables, its memory, and which elements were stored."""
 
     kernel: Kernel
     buffers: dict[str, Array]

@@ -1,4 +1,4 @@
-"""The loop language: what a kernel is made of.
+"""The nodes of the loop language.
 
 A closed grammar; printers, verifier, interpreter and both emitters match it exhaustively.
 
@@ -149,7 +149,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A bound name. Its type travels with it."""
+    """A bound name and its type."""
 
     name: str
     type: ValueType
@@ -294,7 +294,7 @@ class DotBytes:
 
 @dataclass(frozen=True, slots=True)
 class LookupBytes:
-    """In every byte of the words of `x`, a u32, the byte of a table of sixteen that it counts to.
+    """Every byte of the words of `x`, a u32, replaced by that entry of a table of sixteen.
 
     A byte above 15 is the builder's fault. One instruction where the target has it (`pshufb`,
     `tbl`), elsewhere arithmetic on words (`rlx.codegen.loops.byte_lookups`): the same integers

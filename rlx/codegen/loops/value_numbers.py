@@ -149,7 +149,7 @@ def is_absent(node: Expr) -> bool:
 
 
 def _folded(node: Expr) -> Expr | None:
-    """Return the literal that an expression of literals is."""
+    """Return an expression of literals folded to a literal."""
     parts = operands(node)
     if not parts or not all(isinstance(part, Const) for part in parts) or _may_be_undefined(node):
         return None

@@ -85,7 +85,7 @@ def switch_lowering(node: Node, place: Placement) -> list[AnyThunk]:
 def _inside(
     place: Placement, node: Node, plan: MemoryPlan, refs: Sequence[BufferRef], *, loops: int
 ) -> Placement:
-    """Return the placement of a body whose outside values are at `refs`."""
+    """Return the placement of a body whose captured values are at `refs`."""
     located = _located(node, plan, refs)
     return Placement(plan, place.phase, place.depth + loops, located, place.numbers)
 

@@ -57,7 +57,7 @@ def batch_norm_training_formula(
     x: Value, gamma: Value, beta: Value, *, axis: int, eps: float
 ) -> tuple[Value, Value, Value]:
     """Statistics over all axes but the channels'."""
-    normalized, _, mean, variance = standardized(x, axes_beside(x, axis), eps)
+    normalized, _, mean, variance = standardized(x, other_axes(x, axis), eps)
     y = normalized * along_axis(gamma, x, axis) + along_axis(beta, x, axis)
     return y, reshape(mean, shape=gamma.shape), reshape(variance, shape=gamma.shape)
 
@@ -152,7 +152,7 @@ def standardized(x: Value, axes: Sequence[int], eps: float) -> tuple[Value, Valu
     return centered * scale, scale, mean, variance
 
 
-def axes_beside(x: Value, axis: int) -> tuple[int, ...]:
+def other_axes(x: Value, axis: int) -> tuple[int, ...]:
     """Return all axes but one."""
     kept = normalize_axis(axis, x.rank)
     return tuple(other for other in range(x.rank) if other != kept)

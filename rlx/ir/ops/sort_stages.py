@@ -140,13 +140,15 @@ def _argsort_by_halves(keys: Value) -> Value:
     Either half has an index attached; the second sort is stable, so that it keeps the first.
     """
     index = keys.graph.iota(type=keys.type)
-    by_lower = _sorted_keys(_beside(shift_left(keys, INDEX_BITS), index), INDEX_BITS, INDEX_BITS)
+    by_lower = _sorted_keys(
+        _with_index(shift_left(keys, INDEX_BITS), index), INDEX_BITS, INDEX_BITS
+    )
     index = _indices(by_lower)
     upper = bitwise_and(gather(keys, index), ~_INDEX)
-    return _indices(_sorted_keys(_beside(upper, index), INDEX_BITS, INDEX_BITS))
+    return _indices(_sorted_keys(_with_index(upper, index), INDEX_BITS, INDEX_BITS))
 
 
-def _beside(half: Value, index: Value) -> Value:
+def _with_index(half: Value, index: Value) -> Value:
     """Put an index into the lower half, which is zero."""
     return bitwise_or(half, index)
 

@@ -104,7 +104,7 @@ def pack_operands(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass
         choice = choose_product(node, target)
         seen(node, choice)
         packed = packed_product(node, choice)
-        return product_as_it_lies(node) if packed is None else packed
+        return small_product(node) if packed is None else packed
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, [LocalRewrite((ops.matmul,), rule)])
@@ -339,7 +339,7 @@ def in_panels(b: Value, width: int, lanes: int, *, transposed: bool) -> Value:
     return b.graph.append(ops.pack_panels, (b,), attrs, lowering=turned)[0]
 
 
-def product_as_it_lies(node: Node) -> Value | None:
+def small_product(node: Node) -> Value | None:
     """Return a product too small to pack with the transposes of its operands absorbed."""
     (a, left), (b, right) = (without_transpose(operand) for operand in node.operands)
     if not left and not right:

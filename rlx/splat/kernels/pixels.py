@@ -336,13 +336,13 @@ def splat_composite(
             last = k.let("last", minimum(next_entry + CHUNK, stop))
             with k.loop("entry", last, start=next_entry) as entry:
                 splat = k.load(given(entries), entry).cast(Prim.I64)
-                _ask_for(k, given(coefficients), given(entries), minimum(entry + AHEAD, stop - 1))
+                _prefetch(k, given(coefficients), given(entries), minimum(entry + AHEAD, stop - 1))
                 _blend(tile, Splat.at(k, given(coefficients), splat))
             next_entry.set(select(tile.is_busy(), last, stop))
         _write(tile, given(meta), result(image))
 
 
-def _ask_for(k: KernelBuilder, coefficients: Buffer, entries: Buffer, entry: E) -> None:
+def _prefetch(k: KernelBuilder, coefficients: Buffer, entries: Buffer, entry: E) -> None:
     """Prefetch a splat: lists visit them in an order that no processor foresees."""
     splat = k.let("ahead", k.load(entries, entry).cast(Prim.I64) * COEFFICIENTS)
     k.prefetch(coefficients, splat)

@@ -202,7 +202,7 @@ def polynomial(terms: int, *, turned: bool) -> Kernel:
     return k.build()
 
 
-def test_heavy_arithmetic_beside_moves_is_spelled_out_in_whole_vectors() -> None:
+def test_heavy_arithmetic_with_moves_is_vectorized_explicitly() -> None:
     kernel = polynomial(10, turned=True)
     assert not keeps_wide_vectors(kernel)
     spelled = explicit_vectors(64)(kernel)
@@ -215,7 +215,7 @@ def test_heavy_arithmetic_beside_moves_is_spelled_out_in_whole_vectors() -> None
     np.testing.assert_array_equal(found, expected)
 
 
-def test_calls_of_functions_beside_moves_are_spelled_out_in_whole_vectors() -> None:
+def test_function_calls_with_moves_are_vectorized_explicitly() -> None:
     k = KernelBuilder("calls")
     x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
     here = k.local("here", Prim.F64, 64)
@@ -238,7 +238,7 @@ def test_light_loops_and_kernels_without_moves_are_left_to_the_compiler() -> Non
         assert explicit_vectors(64)(kernel) is kernel
 
 
-def test_strided_elements_of_heavy_arithmetic_are_read_beside_it() -> None:
+def test_strided_loads_of_heavy_arithmetic_are_in_separate_loops() -> None:
     k = KernelBuilder("strided")
     x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
     with k.loop("i", 32, kind=LoopKind.SIMD) as i:

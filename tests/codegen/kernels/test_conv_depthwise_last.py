@@ -90,7 +90,7 @@ def test_a_kernel_in_place_computes_no_element_twice() -> None:
     np.testing.assert_allclose(program(**inputs)[0], expected, rtol=2e-4, atol=2e-4)
 
 
-def test_what_lies_outside_is_no_product_with_zero() -> None:
+def test_positions_outside_are_not_multiplied_by_zero() -> None:
     """An infinite weight meets no padding: the corner is the sum of four taps."""
     g = Graph("borders")
     x, w = g.input("x", (1, 4, 4, 16)), g.input("w", (3, 3, 1, 16))

@@ -106,7 +106,7 @@ def test_tables_that_do_not_fill_their_panels_are_read_as_they_lie() -> None:
     np.testing.assert_array_equal(program.run({"tokens": tokens})[0], expected[0])
 
 
-def test_a_table_without_a_product_is_read_as_it_lies() -> None:
+def test_a_table_without_a_product_is_not_packed() -> None:
     blocks = table("q8_0")
     g = Graph("rows")
     w, tokens = g.param("w", blocks.shape, "u8"), g.input("tokens", (2,), "i32")

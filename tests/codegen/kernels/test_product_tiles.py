@@ -259,7 +259,7 @@ def test_a_matrix_that_changes_and_meets_few_rows_is_read_where_it_lies(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_matrix_read_where_it_lies_meets_columns_of_a_transposed_operand(backend: str) -> None:
+def test_an_unpacked_matrix_by_a_transposed_operand(backend: str) -> None:
     g = Graph("product")
     a, b = g.input("a", (96, 20)), g.input("b", (96, 192))
     g.set_outputs([ops.matmul(ops.transpose(a, perm=(1, 0)), b)])
@@ -289,7 +289,7 @@ def test_panels_where_they_lie_divide_the_columns_or_overlap_little() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("columns", [70, 131, 200])
-def test_the_last_panel_where_it_lies_meets_its_neighbour_and_stores_its_own(
+def test_the_last_unpacked_panel_overlaps_its_neighbour_and_stores_its_own_columns(
     backend: str, columns: int
 ) -> None:
     g = Graph("product")

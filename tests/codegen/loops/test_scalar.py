@@ -238,7 +238,7 @@ def test_rounding_away_takes_halves_from_zero() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("to", [DType.I8, DType.U8, DType.I32])
-def test_rounding_away_is_exact_beside_halves(dtype: Any, to: DType) -> None:
+def test_rounding_away_is_exact_next_to_halves(dtype: Any, to: DType) -> None:
     random, limits = np.random.default_rng(0), np.iinfo(to.numpy)
     whole = np.concatenate([np.arange(-300, 300), random.integers(-(2**24), 2**24, 2000)])
     halves = (whole + 0.5).astype(dtype)

@@ -156,7 +156,7 @@ class _Comparison:
             return None if right else Failure("model", f"{_brief(found)}, not {expected.__name__}")
         if isinstance(found, RlxError):
             return Failure("model", f"{type(found).__name__}: {found}, not {_brief(expected)}")
-        text = _beside_model(found, expected, self.call.rounds)
+        text = _apart_from_model(found, expected, self.call.rounds)
         return Failure("model", text) if text else None
 
     def _compiled(
@@ -230,7 +230,9 @@ def _of_model(model: Callable[..., Any], arrays: Sequence[Array]) -> list[Array]
     return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]
 
 
-def _beside_model(found: Sequence[Array], expected: Sequence[Array], rounds: float | None) -> str:
+def _apart_from_model(
+    found: Sequence[Array], expected: Sequence[Array], rounds: float | None
+) -> str:
     if len(found) != len(expected):
         return f"{len(found)} results, not {len(expected)}"
     return difference(found, expected, [_allowed(y, rounds) for y in expected])

@@ -197,7 +197,7 @@ def test_gradient_of_a_scan_without_steps_is_the_cotangent() -> None:
     np.testing.assert_array_equal(everywhere(graph, {"c": f64(3, 4)} | ONE)[1], [1, 1])
 
 
-def test_a_row_of_integers_is_scanned_beside_differentiable_ones() -> None:
+def test_a_row_of_integers_is_scanned_with_differentiable_ones() -> None:
     types: Types = {"c": ((2,), "f64"), "n": ((), "i32")}
     body = graph_of("scale", types, lambda c, n: c * ops.cast(n, to="f64"))
 

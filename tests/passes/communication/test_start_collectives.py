@@ -38,7 +38,7 @@ def test_a_small_sum_stays_whole() -> None:
     assert start_collectives(graph) is graph
 
 
-def test_a_result_that_nobody_reads_inside_is_awaited_at_the_end() -> None:
+def test_a_result_without_readers_inside_is_awaited_at_the_end() -> None:
     def step(x: Any) -> Any:
         return rlx.distributed.psum(x, "ranks"), rnp.tanh(x.T) @ x
 

@@ -140,7 +140,7 @@ def everything(x: Value) -> list[Value]:
 
 
 @pytest.mark.parametrize("backend", ["llvm", "c"])
-def test_what_lies_between_convolutions_goes_along(backend: str) -> None:
+def test_nodes_between_convolutions_get_channels_last(backend: str) -> None:
     g = Graph("everything")
     g.set_outputs(everything(g.input("x", (1, 3, 15, 16))))
     assert names(g)["conv"] == 0

@@ -63,7 +63,7 @@ def outer_transposes(graph: Graph) -> int:
     return sum(node.op is ops.transpose for node in dead_code(graph).nodes)
 
 
-def test_a_transposed_matrix_is_read_as_it_lies() -> None:
+def test_a_transposed_matrix_is_read_in_place() -> None:
     graph = turned(3)
     after = absorb_transposes(graph)
     assert (outer_transposes(graph), outer_transposes(after)) == (1, 0)

@@ -87,7 +87,7 @@ def test_the_checker_finds_a_clobbered_input() -> None:
     assert any("kept for the next run" in fault for fault in faults)
 
 
-def test_a_view_lies_in_its_root_at_its_offset() -> None:
+def test_a_view_is_in_its_root_at_its_offset() -> None:
     graph = Graph("views")
     a, b = graph.input("a", (8, 4)), graph.input("b", (4, 4))
     x = ops.matmul(a, b)
@@ -139,7 +139,7 @@ def test_an_operand_that_is_also_read_shifted_is_not_overwritten() -> None:
     assert plan.in_place == {}
 
 
-def test_a_donated_output_lies_where_its_leaf_does() -> None:
+def test_a_donated_output_has_the_offset_of_its_leaf() -> None:
     graph = Graph("step")
     state, x = graph.param("state", (8,)), graph.input("x", (8,))
     new = ops.add(state, x)
@@ -213,7 +213,7 @@ def test_scratch_overlaps_nothing_live_at_its_node() -> None:
     assert plan.scratch[graph.nodes[2]].size == 300
 
 
-def test_the_report_shows_arena_beside_live_set_and_a_row_per_value() -> None:
+def test_the_report_shows_arena_and_live_set_and_a_row_per_value() -> None:
     plan: MemoryPlan = plan_memory(_chain())
     lines = format_plan(plan).splitlines()
     assert f"arena {plan.arena_bytes} bytes" in lines[0]

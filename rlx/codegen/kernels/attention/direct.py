@@ -102,7 +102,7 @@ class _Rows:
         """One dot product per row and key; a key is read once for all rows."""
         k, work = self.k, self.work
         with k.loop("j", count) as j:
-            work.ask_for(work.keys, self.first, first + j + _AHEAD)
+            work.prefetch(work.keys, self.first, first + j + _AHEAD)
             totals = [k.mutable("total", const(0.0, self.prim)) for _ in range(self.rows)]
             accumulators = [(total, BinaryOp.ADD) for total in totals]
             with k.loop("d", work.depth, kind=LoopKind.SIMD, accumulators=accumulators) as d:
@@ -147,7 +147,7 @@ class _Rows:
         part = RegisterTile.of(k, "part", self.rows, depth, self.lanes, self.prim, column="d")
         part.load(lambda i, d: k.load(self.sums, i * depth + d, self.lanes))
         with k.loop("j", count) as j:
-            work.ask_for(work.values, heads, first + j + _AHEAD)
+            work.prefetch(work.values, heads, first + j + _AHEAD)
             part.accumulate(
                 lambda i: k.load(self.scores, i * self.panel + j),
                 lambda d: work.read_vector(
@@ -158,7 +158,7 @@ class _Rows:
         part.store(lambda i, d, sums: k.store(self.sums, i * depth + d, sums))
 
     def _add_skipped(self, last: E) -> None:
-        """Add the values of keys that no query sees, times their weight of 0."""
+        """Add the values of keys that are masked for all queries, times their weight of 0."""
         k, depth = self.k, self.work.depth
         skipped = self.work.skipped_values(self.first, last, self.lanes)
         with k.loop("i", self.rows) as i, k.loop("d", depth, kind=LoopKind.SIMD) as d:

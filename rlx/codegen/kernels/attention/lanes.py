@@ -44,7 +44,7 @@ def attend_in_lanes(work: Attention, rows: int, panel: int, lanes: int) -> None:
 
 
 def _alternating(k: KernelBuilder, number: E, tiles: E) -> E:
-    """Let a tile that sees few keys follow one that sees many: threads get equal shares."""
+    """Alternate tiles with many and with few unmasked keys, to balance threads."""
     half = number / 2
     return k.let("balanced", select((number % 2).eq(0), half, tiles - 1 - half))
 
@@ -110,7 +110,7 @@ class _Tile:
         self._finish()
 
     def _start(self) -> None:
-        """Turn the queries into lanes; nothing is summed yet."""
+        """Transpose the queries into lanes, and set the sums to zero."""
         k, work, heads = self.k, self.work, self.heads
         with k.loop("i", self.rows, step=self.lanes) as i, self._turns() as d:
             rows = [
@@ -159,7 +159,7 @@ class _Tile:
                 k.store(top, i, maximum(k.load(top, i, self.lanes), score))
 
     def _given(self, key: E) -> E | Buffer | None:
-        """Read the mask for all rows: one number, or one for each."""
+        """Load the mask of a key for all queries: one scalar, or one per lane."""
         k, work = self.k, self.work
         if work.mask is None:
             return None
@@ -171,7 +171,7 @@ class _Tile:
         return given
 
     def _advance(self, top: Buffer, correction: Buffer) -> None:
-        """Move on to the new maximum: what was summed so far shrinks by the correction."""
+        """Rescale the running sums to the new maximum."""
         k = self.k
         with self._vectors() as i:
             peak = k.load(top, i, self.lanes)
@@ -210,7 +210,7 @@ class _Tile:
             part.store(lambda j, i, sums: k.store(self.sums, (d + j) * rows + i, sums))
 
     def _add_skipped(self, last: E) -> None:
-        """Add the values of keys that no query of the tile sees, times their weight of 0."""
+        """Add the values of keys that are masked for all queries, times their weight of 0."""
         k, rows = self.k, self.rows
         skipped = self.work.skipped_values(self.heads, last, self.lanes)
         with k.loop("d", self.work.depth) as d:

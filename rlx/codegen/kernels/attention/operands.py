@@ -84,7 +84,7 @@ class Attention:
         return Heads(batch, query, k.let("kv_head", query / self.axes.group))
 
     def keys_seen(self, row: E, rows: int) -> E:
-        """Return how many keys the queries from `row` on may see."""
+        """Return the number of keys that are not masked for some query from `row` on."""
         if self.mask_kind != "causal":
             return self.key_count
         past = maximum(self.key_count - self.queries, 0)
@@ -168,10 +168,10 @@ class Attention:
         groups, place = self._place(len(reader.shape), batch, head, position, d)
         return reader.grouped(groups).read_vector(*place, lanes=lanes)
 
-    def ask_for(self, reader: Reader, heads: Heads, position: E) -> None:
-        """Hint that a key, or a value, is read soon."""
+    def prefetch(self, reader: Reader, heads: Heads, position: E) -> None:
+        """Prefetch a key or a value."""
         groups, place = self._place(len(reader.shape), heads.batch, heads.kv, position, index(0))
-        reader.grouped(groups).ask_for(*place, count=self.depth)
+        reader.grouped(groups).prefetch(*place, count=self.depth)
 
     def write(self, heads: Heads, row: E, d: E, value: E) -> None:
         """Store one element of the result, or consecutive ones."""

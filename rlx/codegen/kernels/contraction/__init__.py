@@ -1,1 +1,1 @@
-"""Contractions: one builder of register tiles over what an op declares that it reads."""
+"""Contractions: one builder of register tiles for the fold maps that ops declare."""

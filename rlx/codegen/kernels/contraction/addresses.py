@@ -24,7 +24,7 @@ Axes: TypeAlias = tuple[int, ...]
 
 
 def map_of(scope: Scope) -> FoldMap:
-    """Return what the anchor of a kernel sums products of."""
+    """Return the contraction map of a kernel's anchor."""
     found = None if scope.body.anchor is None else contraction_map(scope.body.anchor)
     if found is None:
         raise InternalError("a kernel of a contraction has an anchor without a contraction map")
@@ -33,7 +33,7 @@ def map_of(scope: Scope) -> FoldMap:
 
 @dataclass(frozen=True, slots=True)
 class TileAxes:
-    """Which axes of a contraction's map are which of a tile."""
+    """Roles of the axes of a contraction in a tile: rows, columns, and outer axes."""
 
     items: Mapping[str, Axes]
     """Axes that items of work run along, as the order of a schedule names them."""

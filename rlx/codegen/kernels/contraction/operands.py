@@ -35,7 +35,7 @@ class Rows(Protocol):
 
     @property
     def prim(self) -> Prim:
-        """What its elements are."""
+        """The machine type of the elements."""
         ...
 
     def tile(self, outer: Sequence[E], down: Span, across: Span, column: E) -> Step:
@@ -226,7 +226,7 @@ class Panels:
         return isinstance(self.columns, int) and self.columns % number == 0
 
     def prefetch(self, row: E) -> None:
-        """Prefetch the row of a panel that comes so many after the one at address `row`."""
+        """Prefetch a later row of a panel, at a fixed distance after the one at address `row`."""
         if self.ahead:
             prefetch_row(self.k, self.memory, row + self.ahead * self.steps[-1], self.width)
 

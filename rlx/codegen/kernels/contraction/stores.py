@@ -1,4 +1,4 @@
-"""Storing the sums of a tile, with what is computed from them: by columns, or transposed."""
+"""Epilogues and stores of a tile: by columns, or transposed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def columns_of(k: KernelBuilder, panel: E, width: int, columns: Number) -> Colum
 def write_columns(
     k: KernelBuilder, line: GroupedWriter, sums: Buffer, at: E, columns: Columns, lanes: int
 ) -> None:
-    """Compute what is computed from the sums of one row, vector by vector, and store it."""
+    """Apply the epilogue to the sums of one row, vector by vector, and store them."""
     first, count = columns
     whole = count / lanes * lanes
     with k.loop("j", whole, step=lanes) as j:
@@ -58,7 +58,7 @@ class Place:
 
 
 class Store(Protocol):
-    """Computes what the body computes from the sums, and stores it."""
+    """Applies the epilogue of the body to the sums, and stores the results."""
 
     def store(self, place: Place, sums: Buffer, at: E, width: int, lanes: int) -> None:
         """Store sums of a tile of `width` columns that start at `at`."""

@@ -263,7 +263,7 @@ class Item:
         self._strips(rows, finish)
 
     def strips(self, steps: Range) -> Strips:
-        """Return what adds the products of a block of steps."""
+        """Return the function that accumulates the products of a block of steps."""
 
         def strip(down: Span) -> Add:
             read, across = self._reads(down, steps), Span.of(index(0), 1)

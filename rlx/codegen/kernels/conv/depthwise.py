@@ -1,4 +1,4 @@
-"""Depthwise convolution: every output channel sees one input channel.
+"""Depthwise convolution: every output channel reads one input channel.
 
 There is nothing to share between channels, so positions of a row fill the vectors, and the taps
 of a channel stay in registers over its whole image:

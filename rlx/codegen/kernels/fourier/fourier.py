@@ -165,7 +165,7 @@ PointsOf = Callable[[Scope, Buffer, int], Points]
 
 
 def _table(roots: Reader, n: int, *, step: int = 1, inverse: bool = False) -> PointsOf:
-    """Return what makes the points of transforms by a table of roots of unity."""
+    """Return a constructor of `Points` with a table of roots of unity."""
 
     def points(scope: Scope, memory: Buffer, lanes: int) -> Points:
         return Points(scope.k, memory, given(roots), n, lanes, inverse=inverse, step=step)
@@ -195,7 +195,7 @@ def _blocks(scope: Scope, x: Reader, points_of: PointsOf, *, room: int) -> Itera
 
 
 def _filtered(points: Points, base: E, spectrum: Buffer, start: Complex) -> None:
-    """Multiply by a spectrum, add `start` to what every point has, and let parts change places."""
+    """Multiply by a spectrum, add `start` to every point, and exchange real and imaginary parts."""
     k = points.k
 
     def product(i: E) -> Complex:

@@ -55,7 +55,7 @@ class PointOrder(ABC):
 
     @abstractmethod
     def read(self, source: Buffer, points: Points, base: E) -> None:
-        """Lay the points of the transforms of the block from `base` on."""
+        """Load the points of a block's transforms to scratch at `base`."""
 
     @abstractmethod
     def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
@@ -69,7 +69,7 @@ def _parts(at: E) -> tuple[E, E]:
 
 @dataclass(frozen=True, slots=True)
 class Rows(PointOrder):
-    """Each transform is a row; vectors of rows are turned into vectors of columns.
+    """Each transform is a row; tiles are transposed in registers.
 
     Lanes beyond the last row are that row once more.
     """
@@ -118,7 +118,7 @@ class Rows(PointOrder):
 
 @dataclass(frozen=True, slots=True)
 class Columns(PointOrder):
-    """Transforms are side by side already; the lanes of a block have one outer index.
+    """Transforms are columns, consecutive in memory; a block has one outer index.
 
     Lanes beyond the last column are that column once more.
     """

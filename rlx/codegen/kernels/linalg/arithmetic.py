@@ -37,7 +37,7 @@ class Variable:
 
 
 def moved(a: Scalar, by: E) -> Scalar:
-    """Add a real number to each part: 0, or NaN to spoil them."""
+    """Add a real number to each part: 0, or NaN to make both NaN."""
     return Complex(a.re + by, a.im + by) if isinstance(a, Complex) else a + by
 
 

@@ -1,4 +1,4 @@
-"""Complex matrices in scratch, and the numbers in them, for decompositions by turns of two axes."""
+"""Complex matrices in scratch, for decompositions by Givens rotations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlx.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The unitary matrix `[[a, b], [-conj(b), conj(a)]]` of two axes."""
+    """A Givens rotation: the unitary matrix `[[a, b], [-conj(b), conj(a)]]` of two axes."""
 
     a: Complex
     b: Complex
@@ -71,14 +71,14 @@ class Matrix:
         return self.named(name, self.load(i, j))
 
     def turn_rows(self, p: E, turn: Turn, start: E | int = 0) -> None:
-        """Turn rows p and p + 1, from column `start` on."""
+        """Apply a rotation to rows p and p + 1, from column `start` on."""
         with self.k.loop("j", self.width, start=start, kind=LoopKind.SIMD) as j:
             upper, lower = turn.apply(self.entry("upper", p, j), self.entry("lower", p + 1, j))
             self.store(p, j, upper)
             self.store(p + 1, j, lower)
 
     def turn_columns(self, p: E, turn: Turn, stop: E | int) -> None:
-        """Turn columns p and p + 1 back, up to row `stop`."""
+        """Apply the inverse rotation to columns p and p + 1, up to row `stop`."""
         with self.k.loop("i", stop) as i:
             left, right = turn.apply(self.entry("left", i, p), self.entry("right", i, p + 1))
             self.store(i, p, left)
@@ -92,7 +92,7 @@ class Matrix:
 
 
 def turning(m: Matrix, x: Complex, y: Complex) -> tuple[Turn, E]:
-    """Return the turn that takes `(x, y)` to `(length, 0)`, and the length."""
+    """Return the Givens rotation that maps `(x, y)` to `(length, 0)`, and the length."""
     k = m.k
     largest = maximum(maximum(abs(x.re), abs(x.im)), maximum(abs(y.re), abs(y.im)))
     size = k.let("size", largest)

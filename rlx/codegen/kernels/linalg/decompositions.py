@@ -58,7 +58,7 @@ def eigh_scratch(operands: list[TensorType], results: list[TensorType], **_: obj
 
 @kernel("eigh")
 def eigh(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
-    """Turn pairs of axes until the matrix is diagonal."""
+    """Jacobi's method: rotate pairs of axes until the matrix is diagonal."""
     k, n = scope.k, _eigh_sizes(a.type)[0][0]
     rank = len(w.shape)
     values, vectors = w.grouped((tuple(range(rank - 1)), (rank - 1,))), matrices_of(v)
@@ -79,7 +79,7 @@ def eigh(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
 
 @contextmanager
 def _sweeps(k: KernelBuilder, n: int) -> Iterator[tuple[E, E, Mutable]]:
-    """Go over all pairs of rows again and again until none was moved."""
+    """Sweep over all pairs of rows until a sweep rotates none."""
     moved = k.mutable("moved", index(1))
     sweep = k.mutable("sweep", index(0))
     with k.while_(moved.ne(0) & (sweep < _MOST_SWEEPS)):
@@ -90,7 +90,7 @@ def _sweeps(k: KernelBuilder, n: int) -> Iterator[tuple[E, E, Mutable]]:
 
 
 def _diagonalize(matrix: Rows, axes: Rows, p: E, q: E, changed: Mutable, n: int) -> None:
-    """Turn two axes so that the matrix has 0 between them."""
+    """Rotate two axes so that their off-diagonal entry is 0."""
     k = matrix.k
     entry = let(k, "off", matrix.load(p, q))
     with k.if_(size(entry) > epsilon(matrix.buffer.prim) / 4):
@@ -112,7 +112,7 @@ def _diagonalize(matrix: Rows, axes: Rows, p: E, q: E, changed: Mutable, n: int)
 
 
 def _made_real(matrix: Rows, axes: Rows, q: E, entry: Scalar, n: int) -> E:
-    """Turn axis q in the complex plane so that `entry`, of its column, is real; return it."""
+    """Multiply axis q by a phase so that `entry`, of its column, is real; return the entry."""
     if not isinstance(entry, Complex):
         return entry
     k = matrix.k
@@ -170,7 +170,7 @@ def svd_scratch(
 
 @kernel("svd")
 def svd(scope: Scope, a: Reader, u: Writer, s: Writer, vt: Writer, *, full: bool) -> None:
-    """Turn pairs of columns until all are orthogonal: their lengths are the singular values."""
+    """One-sided Jacobi: rotate columns until orthogonal; their lengths are singular values."""
     k = scope.k
     (count, m), (n, _), _ = _svd_sizes(a.type, full=full)
     rank = len(s.shape)
@@ -211,7 +211,7 @@ def _least_square(left: Rows, n: int, m: int) -> E:
 
 
 def _orthogonalize(left: Rows, right: Rows, p: E, q: E, changed: Mutable, floor: E) -> None:
-    """Turn two columns so that their product is 0, if it is not small relative to their lengths."""
+    """Rotate two columns so that their product is 0, unless it is relatively small."""
     k = left.k
     first, second, product = left.square(p), left.square(q), left.dot(p, q)
     lengths = (first.unary(UnaryOp.SQRT)) * (second.unary(UnaryOp.SQRT))
@@ -248,7 +248,7 @@ def _descend(left: Rows, right: Rows, lengths: Rows, n: int) -> None:
 
 
 def _normalize(left: Rows, lengths: Rows, i: E, floor: E) -> None:
-    """Give a column length 1; one that has none is replaced by what the others leave."""
+    """Normalize a column; a zero column is replaced by a vector orthogonal to the others."""
     k = left.k
     length = k.let("length", real(lengths.load(0, i)))
     with k.if_(length * length > floor):
@@ -258,7 +258,7 @@ def _normalize(left: Rows, lengths: Rows, i: E, floor: E) -> None:
 
 
 def _complete(left: Rows, i: E) -> None:
-    """Make row i orthogonal to those before: the unit vector that they leave most of."""
+    """Replace row i by the orthogonal part of the unit vector that has the most of it."""
     k = left.k
     most, axis = k.mutable("most", left.number(-1.0)), k.mutable("axis", index(0))
     with k.loop("c", left.width) as c:
@@ -294,7 +294,7 @@ def qr_scratch(
 
 @kernel("qr")
 def qr(scope: Scope, a: Reader, q: Writer, r: Writer, *, full: bool) -> None:
-    """Reflect one column after the other onto its axis; q is the reflections, back to front."""
+    """Householder reflections of the columns; q is their product, formed in reverse order."""
     k = scope.k
     (n, m), (count, _), (_, steps) = _qr_sizes(a.type, full=full)
     lefts, rights = matrices_of(q), matrices_of(r)

@@ -34,7 +34,7 @@ from rlx.ir.types import TensorType
 
 
 def _poison(slice_: Slice, count: int) -> Mutable:
-    """Return 0, or NaN unless the matrix is finite."""
+    """Return NaN if the matrix has an infinity or NaN, else 0."""
     k, first = slice_.k, slice_.at("matrix")
     poison = k.mutable("poison", slice_.rows("matrix", count).number(0.0))
     with k.loop(
@@ -46,7 +46,7 @@ def _poison(slice_: Slice, count: int) -> Mutable:
 
 
 def _spoil(poison: Mutable, verdict: E) -> None:
-    """Give up a slice whose values were not found."""
+    """Fill the results of a slice that did not converge with NaN."""
     poison.set(select(verdict.ne(0), math.nan, poison))
 
 

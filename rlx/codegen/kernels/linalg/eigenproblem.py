@@ -1,4 +1,4 @@
-"""The eigenproblem of one general complex matrix, in scratch, and the steps that solve it.
+"""One general complex matrix in scratch: balancing, Hessenberg form, QR iteration.
 
 A matrix is scaled, balanced, reduced to Hessenberg form and then to a triangle by Francis's
 iteration with two shifts, all by turns of two axes. Real matrices stay real until a pair of
@@ -34,7 +34,7 @@ _ALMOST_LARGEST = 1.0 - 2.0**-10
 
 @dataclass(frozen=True, slots=True)
 class Eigenproblem:
-    """One matrix: what becomes a triangle, the axes as rows, and room for a vector."""
+    """One matrix: the triangular factor, the Schur vectors as rows, and a work vector."""
 
     matrix: Matrix
     axes: Matrix
@@ -129,7 +129,7 @@ class Eigenproblem:
                 m.store(r, c, m.zero)
 
     def turn_axes(self, p: E, turn: Turn, start: E, stop: E | int) -> None:
-        """Turn axes p and p + 1 of the matrix: rows from `start` on, columns up to `stop`."""
+        """Rotate axes p and p + 1 of the matrix: rows from `start` on, columns up to `stop`."""
         self.matrix.turn_rows(p, turn, start)
         self.matrix.turn_columns(p, turn.conjugate(), stop)
         self.axes.turn_rows(p, turn.conjugate())
@@ -189,7 +189,7 @@ class Eigenproblem:
         return m.named("x", x), m.named("y", y), m.entry("z", low + 2, low + 1)
 
     def _sweep(self, low: E, last: E, *start: Complex) -> None:
-        """Turn the first axes onto `start` and chase what this spoils down the diagonal."""
+        """Rotate the first axes onto `start`, and chase the bulge down the diagonal."""
         k, m = self.k, self.matrix
         x, y, z = (Variable.of(k, name, part) for name, part in zip("xyz", start, strict=True))
         with k.loop("c", last, start=low) as c:
@@ -213,7 +213,7 @@ class Eigenproblem:
                 m.store(c + 2, column, m.zero)
 
     def solve_pair(self, low: E) -> None:
-        """Turn a block of two axes so that its eigenvalues are on the diagonal."""
+        """Rotate a block of two axes so that its eigenvalues are on the diagonal."""
         m = self.matrix
         a, b = m.entry("a", low, low), m.entry("b", low, low + 1)
         c, d = m.entry("c", low + 1, low), m.entry("d", low + 1, low + 1)
@@ -277,7 +277,7 @@ class Eigenproblem:
                 x.store(0, j, x.load(0, j) * (1.0 / length))
 
     def turn_back(self, c: E) -> None:
-        """Give the vector in the axes of the matrix that was read."""
+        """Transform the vector to the basis of the input matrix."""
         k, v = self.k, self.vector
         with k.loop("i", self.n) as i:
             v.store(0, i, v.zero)

@@ -35,7 +35,7 @@ def eig_scratch(operands: list[TensorType], results: list[TensorType], **_: obje
 
 @kernel("eig")
 def eig(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
-    """Turn axes until the matrix is a triangle, whose diagonal is the eigenvalues."""
+    """QR iteration to a triangular matrix, whose diagonal is the eigenvalues."""
     _, values_of, vectors_of = eig_groups(a, w, v)
     with triangles(scope, a, balanced=True) as found:
         slice_, number = found.problem, found.number
@@ -52,7 +52,7 @@ def eig(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Triangle:
-    """A slice that has become a triangle, what it is multiplied by, and what spoils it, or 0."""
+    """A slice in triangular form, its scale, and NaN if the slice is invalid, else 0."""
 
     problem: Eigenproblem
     number: E
@@ -69,7 +69,7 @@ def triangles(
     balanced: bool,
     solve_pair: SolvePair = Eigenproblem.solve_pair,
 ) -> Iterator[Triangle]:
-    """Go over the slices, each of which is read, reduced and turned until it is a triangle."""
+    """Loop over the slices, each of which is reduced to triangular form."""
     k = scope.k
     n, each = eig_sizes(a.type)
     rank = len(a.shape)
@@ -99,7 +99,7 @@ def eig_groups(
 
 @dataclass(frozen=True, slots=True)
 class EigenResults:
-    """Where values and vectors of a slice go, and what they are multiplied by or spoiled with."""
+    """Destinations of a slice's values and vectors, their scale, and NaN for an invalid slice."""
 
     values: GroupedWriter
     vectors: GroupedWriter

@@ -60,7 +60,7 @@ def cholesky_by_lapack(
 
 
 def _sides(i: E, n: int, *, lower: bool) -> tuple[tuple[E, E], tuple[E, E]]:
-    """Return where row i of a triangle begins and ends, and where the rest of the row does.
+    """Return the ranges of row i inside and outside of a triangle.
 
     No loop asks on which side it is: GCC 12 gets pairs wrong that are loaded under a condition.
     """
@@ -98,7 +98,7 @@ def lu_by_lapack(
     *,
     lowering: Library,
 ) -> None:
-    """Factor by `getrf`, whose verdict, a pivot of 0, is none here."""
+    """Factor by `getrf`; its status for a pivot of 0 is no error here."""
     del lowering
     k, (n, _), rank = scope.k, extents(a.type), len(exchanged.shape)
     source, target = matrices_of(a), matrices_of(y)

@@ -1,4 +1,4 @@
-"""How kernels call LAPACK: arguments by address, matrices column by column, a verdict at the end.
+"""Calls of LAPACK: arguments by address, column-major matrices, the status `info`.
 
 A row-major matrix is the transpose of what LAPACK takes it for. Work space is in the kernel's
 scratch, of the size that is best according to LAPACK's documentation, so that nothing is asked at
@@ -45,7 +45,7 @@ _COMPLEX_LETTERS = {Prim.F32: "c", Prim.F64: "z"}
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Where one slice has its arrays in scratch: names and counts of elements, one after another.
+    """Layout of one slice's arrays in scratch: names and numbers of elements, in order.
 
     An element is a real number: complex ones take two, an integer of 32 bits one.
     """
@@ -98,7 +98,7 @@ class Slice:
 
 @contextmanager
 def slices(scope: Scope, a: TensorType, room: Room) -> Iterator[Slice]:
-    """Go through the matrices of a batch, on all threads."""
+    """Loop over the matrices of a batch, divided among threads."""
     k, memory, workers = scope.k, scope.scratch, _workers(a)
     if memory is None:
         raise InternalError("calls of LAPACK need scratch")
@@ -144,7 +144,7 @@ def call(
     *,
     is_complex: bool = False,
 ) -> E:
-    """Call `name`, with `letters` before the other arguments; return its verdict, 0 if all is well.
+    """Call `name`, with `letters` before the other arguments; return `info`, 0 for success.
 
     Fortran passes the lengths of strings by value after all arguments.
     """
@@ -192,7 +192,7 @@ def lay_out(columns: Rows, matrix: GroupedReader, wide: int) -> None:
 
 
 def lay_out_transposed(rows: Rows, matrix: GroupedReader, high: int) -> None:
-    """Copy a matrix row by row, which LAPACK takes for its transpose."""
+    """Copy a matrix row by row, which is the transpose in LAPACK's column-major order."""
     with rows.k.loop("i", high) as i, rows.k.loop("j", rows.width, kind=LoopKind.SIMD) as j:
         rows.store(i, j, matrix.read(i, j))
 

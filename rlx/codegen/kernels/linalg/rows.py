@@ -1,4 +1,4 @@
-"""Rows of numbers in scratch, along which the methods of orthogonal decompositions run.
+"""Row vectors in scratch for orthogonal decompositions.
 
 Parts of complex numbers are interleaved, as LAPACK has them: what is the same for both parts runs
 along all of them.
@@ -148,7 +148,7 @@ class Rows:
         return let(self.k, "product", Complex(total, height))
 
     def turn(self, row: E, factor: Scalar, start: E | int = 0) -> None:
-        """Multiply a row by a number."""
+        """Scale a row by a number."""
         if isinstance(factor, E):
             self.scale(row, factor, start)
             return
@@ -185,7 +185,7 @@ class Rows:
         return k.let("sign", select(best < 0.0, self.number(-1.0), self.number(1.0)))
 
     def _to_positive_complex(self, component: Callable[[E], Scalar], count: int) -> Scalar:
-        """Of the first component about as large as the largest: rounding decides nothing."""
+        """Use the first component within rounding of the largest, for a stable choice."""
         k = self.k
         most, chosen = k.mutable("most", self.number(0.0)), k.mutable("chosen", index(0))
         with k.loop("j", count) as j:

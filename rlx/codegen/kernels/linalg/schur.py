@@ -22,7 +22,7 @@ scratch("schur")(eig_scratch)
 
 @kernel("schur")
 def schur(scope: Scope, a: Reader, t: Writer, z: Writer) -> None:
-    """Turn axes until the matrix is a triangle, and its diagonal ascends if it is complex."""
+    """QR iteration to Schur form; the diagonal of a complex one is sorted in ascending order."""
     k, is_complex, rank = scope.k, a.type.dtype.is_complex, len(a.shape)
     groups = tuple(range(rank - 2)), (rank - 2,), (rank - 1,)
     solve_pair = Eigenproblem.solve_pair if is_complex else _solve_real_pair
@@ -46,7 +46,7 @@ def schur(scope: Scope, a: Reader, t: Writer, z: Writer) -> None:
 
 
 def _solve_real_pair(problem: Eigenproblem, low: E) -> None:
-    """Turn a block of two real axes: real eigenvalues apart, of others onto equal diagonals."""
+    """Rotate a real 2x2 block: to a triangle for real eigenvalues, else to an equal diagonal."""
     k, m = problem.k, problem.matrix
     a, b = m.load(low, low).re, m.load(low, low + 1).re
     c, d = m.load(low + 1, low).re, m.load(low + 1, low + 1).re
@@ -61,7 +61,7 @@ def _solve_real_pair(problem: Eigenproblem, low: E) -> None:
 
 
 def _make_diagonal_equal(problem: Eigenproblem, low: E, half: E, both: E, apart: E) -> None:
-    """Turn by the angle whose double has the tangent `-half / both`, the larger entry upwards."""
+    """Rotate by half the angle of tangent `-half / both`; the larger entry goes above."""
     k, m = problem.k, problem.matrix
     length = k.let("length", (half * half + both * both).unary(UnaryOp.SQRT))
     is_done = k.let("is_done", length.eq(0.0))

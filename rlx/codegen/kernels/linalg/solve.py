@@ -167,7 +167,7 @@ def _substitute(tile: Tile, *, forward: bool, unit: bool) -> E:
 
 
 def settle(block: Block, least: E, on_singular: str, *, first: int) -> None:
-    """See to it that slices whose `least` pivot is not positive fail, or become NaN.
+    """Fail, or fill with NaN, slices whose `least` pivot is not positive.
 
     NaN takes the columns of the tile from `first` on.
     """

@@ -66,13 +66,13 @@ def _in_arrays(scope: Scope, body: Graph, *, unrolled: bool) -> ArrayBody:
 
 
 def _reads_as_loops(body: Graph) -> bool:
-    """True if short loops say what a body does: little matrices, no branches on angles."""
+    """True for a body that is clearer as short loops: small matrices, no branches on angles."""
     branches = any(node.op.name in NEAR_FUNCTIONS for node in body.nodes)
     return has_short_products(body) and not branches
 
 
 def _wants_arrays(scope: Scope, body: Graph) -> bool:
-    """True if the values of a body are better in arrays: they are many, or take vector loops."""
+    """True if the values of a body are stored in arrays: they are many, or need vector loops."""
     if spills_registers(body, scope.target):
         return True
     calls = [node.result for node in body.nodes if _takes_vectors(node.op.name)]

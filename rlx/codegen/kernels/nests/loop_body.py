@@ -1,4 +1,4 @@
-"""Loops as one kernel each: what is the same wherever a body keeps its values.
+"""Loops as one kernel each: the parts that do not depend on the storage of the body's values.
 
 A scan and a conditional loop are built once. Where carries, consts and rows are while the
 loop runs is up to a `LoopBody`: in registers (`RegisterBody`) or local arrays (`ArrayBody`).
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoopArguments:
-    """The arguments of a loop's kernel, by what they are to its body."""
+    """The arguments of a loop's kernel by role: carries, consts, rows."""
 
     body: Graph
     given: Parts[Buffer]
@@ -45,7 +45,7 @@ class LoopArguments:
         return _places(self.inputs.carries, self.given.carries)
 
     def lasts(self) -> list[Place]:
-        """Return where the carries go in the end."""
+        """Return the results that hold the final carries."""
         return _places(self.inputs.carries, self.results)
 
     def consts(self) -> list[Place]:
@@ -81,22 +81,22 @@ class LoopCondition(Protocol):
 
 
 class LoopBody(Protocol):
-    """The body of a loop under construction, and where its values are kept."""
+    """The body of a loop under construction, and the storage of its values."""
 
     def blocks(self, steps: int) -> AbstractContextManager[None]:
-        """Open what encloses the loop: another loop, where lanes run block by block."""
+        """Open the loop around this one, over blocks of lanes, if there is one."""
 
     def enter(self, firsts: Sequence[Place], lasts: Sequence[Place]) -> None:
-        """Bring the carries to where the loop keeps them."""
+        """Copy the initial carries to the storage of the loop."""
 
     def read(self, place: Place) -> None:
-        """Take a const or a row."""
+        """Load a const or a row."""
 
     def emit_constants(self) -> None:
-        """Compute ahead of the loop what depends on no input, if it takes memory."""
+        """Compute values that depend on no input before the loop, if they need memory."""
 
     def step(self, outputs: Sequence[Place]) -> None:
-        """Compute the body once: store `outputs`, and give the carries their next values."""
+        """Emit one execution of the body: store `outputs`, and assign the next carries."""
 
     def finish(self, lasts: Sequence[Place]) -> None:
         """Store the carries."""

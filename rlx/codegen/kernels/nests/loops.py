@@ -79,7 +79,7 @@ class ArrayCondition:
 
 
 def replace_carries(nest: Nest, carries: Sequence[Array], outputs: Sequence[Value]) -> None:
-    """Give all carries their next values: in place where nothing else reads the last ones."""
+    """Assign the next carries, in place where nothing else reads the previous ones."""
     pending = [(c, o) for c, o in zip(carries, outputs, strict=False) if o is not c.value]
     copies = []
     for number, (carry, output) in enumerate(pending):

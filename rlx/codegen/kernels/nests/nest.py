@@ -93,7 +93,7 @@ class Nest:
     def over(
         self, shape: Shape, vector: int | None, folded: Shape = (), *, kind: LoopKind | None = None
     ) -> Iterator[tuple[Index, Index]]:
-        """Open the loops over a result's elements, and inside them those over what is folded."""
+        """Open the loops over a result's elements, and inside them those over the folded axes."""
         at: list[E | int] = [0] * len(shape)
         inner: list[E | int] = [0] * len(folded)
         with ExitStack() as nest:
@@ -120,7 +120,7 @@ class Nest:
     # Values
 
     def emit(self, nodes: Sequence[Node]) -> None:
-        """Compute the values that are kept, in order."""
+        """Emit the values that are stored in buffers, in order."""
         for node in nodes:
             if node.results and node.results[0] in self.kept:
                 array = self.local(node.result, node.op.name)
@@ -190,7 +190,7 @@ class Nest:
         value = fold.node.result
         vector, shape = self.axes.get(value), value.type.static_shape
         (op,) = fold.fold.free_order or (None,)
-        if op in _IN_LANES and (vector is None or self._lies_along(fold)):
+        if op in _IN_LANES and (vector is None or self._is_along_fold(fold)):
             self._contract_lanes(fold, target, op)
             return
         with self.over(shape, vector) as (at, _):
@@ -202,7 +202,7 @@ class Nest:
             with self.over(shape, vector) as (at, _):
                 target.store(at, fold.finish(target.load(at)))
 
-    def _lies_along(self, fold: Contraction) -> bool:
+    def _is_along_fold(self, fold: Contraction) -> bool:
         """True if what a reduction folds was computed along a folded axis, for another reader."""
         operand = fold.node.operands[0]
         lies_along = operand in self.kept and self.axes.get(operand) in fold.axes

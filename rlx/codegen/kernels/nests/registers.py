@@ -63,7 +63,7 @@ class LaneElements(Elements):
 
 @dataclass(frozen=True, slots=True)
 class Shares(Array):
-    """What each lane of a block has of a sum over all lanes."""
+    """Partial sums over all lanes, one per lane of a block."""
 
     elements: LaneElements | None = None
 
@@ -127,7 +127,7 @@ class RegisterNest:
 
     @contextmanager
     def first_block_only(self) -> Iterator[None]:
-        """What all blocks compute alike is stored by the first."""
+        """Guard for results that are equal in all blocks: only the first stores them."""
         if isinstance(self.start.node, Const):
             yield
             return
@@ -234,7 +234,7 @@ class RegisterNest:
         carries: Sequence[Array | Scalars],
         results: Sequence[Buffer],
     ) -> None:
-        """Store the last carries; tables are where they belong."""
+        """Store the final carries; tables are in the results already."""
         targets = [self.argument(c.value, r) for c, r in zip(carries, results, strict=False)]
         pairs = list(zip(carries, targets, strict=True))
         apart = [(c, t) for c, t in pairs if c.value in self.lanes.axes]
@@ -298,7 +298,7 @@ class RegisterNest:
             target.store(index, self.elements.at(value, index))
 
     def _add_shares(self, shares: Array, first: Array, result: Array) -> None:
-        """Add up the shares of a block's lanes, in their order, to what came before."""
+        """Add the partial sums of a block's lanes, in order, to the total."""
         for index in np.ndindex(*shares.value.type.static_shape):
             before = first.load(index)
             if not isinstance(self.start.node, Const):
@@ -310,10 +310,10 @@ class RegisterNest:
             result.store(index, total)
 
     def replace(self, following: Sequence[tuple[Array | Scalars, Value]]) -> None:
-        """Give carries their next values, all at once."""
+        """Assign the next carries simultaneously."""
         pending: list[tuple[Array | Scalars, Index, E]] = []
         for carry, output in following:
-            if self._lies_there(output, carry):
+            if self._is_in_place(output, carry):
                 continue
             places = zip(self.indices(carry.value), self.indices(output), strict=True)
             pending += [(carry, at, self.elements.at(output, source)) for at, source in places]
@@ -331,8 +331,8 @@ class RegisterNest:
                 assert isinstance(variable, Mutable), "carries in registers are variables"
                 variable.set(value)
 
-    def _lies_there(self, output: Value, carry: Array | Scalars) -> bool:
-        """True if a next value is in its place: unchanged, or changed in place."""
+    def _is_in_place(self, output: Value, carry: Array | Scalars) -> bool:
+        """True if the next carry is already stored in place: unchanged, or updated in place."""
         array = self.elements.arrays.get(output)
         return output is carry.value or (array is not None and array is carry)
 

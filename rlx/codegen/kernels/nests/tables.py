@@ -31,7 +31,7 @@ Term: TypeAlias = tuple[Index, E]
 
 @dataclass(slots=True)
 class TableAccess:
-    """What the nodes of a body do to the tables among its values."""
+    """Reads and updates of the tables of a body."""
 
     k: KernelBuilder
     tables: Tables
@@ -42,7 +42,7 @@ class TableAccess:
     """Indices that were compared with an extent."""
 
     def reads_whole(self, node: Node) -> bool:
-        """True for what has to be computed at its place, before its table changes."""
+        """True for a read that must be evaluated before its table is updated."""
         held = any(operand in self.tables.versions for operand in node.operands)
         return held and not self.tables.holds(node.result)
 

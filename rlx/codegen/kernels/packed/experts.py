@@ -1,4 +1,4 @@
-"""Products of rows with matrices, packed or plain, that are chosen row by row."""
+"""Grouped matrix products: each row is multiplied by the packed or plain matrix of its expert."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def grouped_matmul(scope: Scope, x: Reader, weights: Reader, experts: Reader, y:
 
 
 def _check(scope: Scope, chosen: GroupedReader, rows: E, count: E) -> None:
-    """Leave the kernel if a row chose an expert that is not there.
+    """Leave the kernel if the expert of a row is out of range.
 
     Comes after the loop over the products, which reads the nearest one instead, so that the
     loop may run on several threads.

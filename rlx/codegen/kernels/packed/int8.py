@@ -83,7 +83,7 @@ def quantize_rows(scope: Scope, x: Reader, words: Writer, scales: Writer, sums: 
 
 
 def _rounded(k: KernelBuilder, value: E) -> E:
-    """Return the nearest integers; what is no number becomes 0."""
+    """Return the nearest integers; 0 for NaN."""
     finite = abs(value) <= 2 * LARGEST
     whole = select(finite, value, 0.0).unary(UnaryOp.ROUND_EVEN)
     return k.let("code", whole.cast(Prim.I32))
@@ -312,7 +312,7 @@ class _Tiles:
     columns: int
 
     def add(self, at: E, segment: E) -> None:
-        """Add the products with segment `segment` to the sums that wait at a place."""
+        """Add the products with segment `segment` to partial sums in memory."""
         packed, strip, length = self.packed, self.strip, self.length
         k, lanes, columns, words = packed.k, packed.lanes, self.columns, length // BYTES
         tile = RegisterTile.of(

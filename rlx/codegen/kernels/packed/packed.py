@@ -201,7 +201,7 @@ def decode_in_tiles(
 
 
 def ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int) -> None:
-    """Prefetch as many elements as a block has, some way after it.
+    """Prefetch the elements of a later block.
 
     What processors foresee ends with a page, and is no order in which runs of a block take turns.
     """

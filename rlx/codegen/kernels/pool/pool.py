@@ -59,7 +59,7 @@ POOLS: dict[str, Callable[[DType], Fold]] = {
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of one operand, and what of them a kernel works on together."""
+    """The windows of one operand, and their division into blocks."""
 
     shape: Shape
     axes: tuple[WindowAxis, ...]

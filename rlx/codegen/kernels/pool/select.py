@@ -1,4 +1,4 @@
-"""Max pooling by position: where each window has its maximum, and what is read or added there.
+"""Max pooling by position: reads and additions at the position of each window's maximum.
 
 A block of windows is compared tap by tap, so that the lanes are neighboring windows; the tap
 that won is kept. A second pass over the taps reads or adds where it is the one that won: the
@@ -126,15 +126,15 @@ def _taps(scope: Scope, windows: Windows, place: Sequence[E], block: Block) -> I
     with outer_taps(scope, windows, place) as (positions, before), k.loop("tap", last.size) as tap:
         shift = k.let("shift", tap * last.dilation - last.low)
         number = k.let("number", (before * last.size + tap).cast(Prim.I32))
-        start, stop = _meeting(scope, last, block, shift)
+        start, stop = _windows_inside(scope, last, block, shift)
         with lanes(scope, windows, block, start, stop) as (i, c):
             at = k.let("at", i * windows.columns + c)
             position = (block.first + i) * last.stride + shift
             yield Tap(number, i, c, at, (*positions, position))
 
 
-def _meeting(scope: Scope, last: WindowAxis, block: Block, shift: E) -> tuple[E, E]:
-    """Return which of the block's windows have the tap at `shift` inside the operand."""
+def _windows_inside(scope: Scope, last: WindowAxis, block: Block, shift: E) -> tuple[E, E]:
+    """Return the range of the block's windows whose tap at `shift` is inside the operand."""
     k = scope.k
     if last.is_inside:
         return scope.extents(0), block.width

@@ -1,4 +1,4 @@
-"""Cutting the weights of a convolution into the panels of channels that direct ones read.
+"""Packing of convolution weights into panels of output channels.
 
 Where panels are whole vectors, weights are transposed in registers: squares of as many channels
 and taps as a vector has lanes. Elements of one tap are far apart in memory, often by a power of

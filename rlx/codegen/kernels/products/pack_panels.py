@@ -1,4 +1,4 @@
-"""Operand packing: a matrix cut into the column panels that `tiles.py` reads.
+"""Packing of a matrix into the column panels that `tiles.py` reads.
 
 A block of rows at a time is spread over all panels, so that few pages are open at once. A
 transposed matrix is turned in registers: squares of as many rows and columns as a vector has

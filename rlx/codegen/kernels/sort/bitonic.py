@@ -72,7 +72,7 @@ class _Column:
             held[j] = self.k.let("high", maximum(low, high))
 
     def _merge_within(self, run: int) -> None:
-        """Put places of runs in order with their mirror images, then at a quarter, an eighth."""
+        """Compare and exchange elements of runs with their mirror images, then closer ones."""
         part = run // _HELD
         pairs = [(i, 7 - i) for i in range(4)] + [(i, i + 2) for i in (0, 1, 4, 5)]
         pairs += [(i, i + 1) for i in range(0, 8, 2)]
@@ -85,7 +85,7 @@ class _Column:
                 self.store(each, x)
 
     def _clean(self, distance: int) -> None:
-        """Put vectors in order with those `distance` away, then at half of it, down to 1."""
+        """Compare and exchange vectors `distance` apart, then half of it, down to 1."""
         while distance >= 1:
             count = min(_HELD, 2 * distance)
             step, span = 2 * distance // count, 2 * distance

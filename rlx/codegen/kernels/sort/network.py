@@ -28,7 +28,7 @@ from rlx.ir.types import TensorType
 
 
 def exchanges(n: int) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of places that are put in order, one after the other, to sort `n`."""
+    """Yield the compare-exchange pairs of a network that sorts `n` elements."""
     size = 1
     while size < n:
         step = size

@@ -1,4 +1,4 @@
-"""Dead code elimination: what nothing observes is not computed.
+"""Dead code elimination: values without an observable effect are removed.
 
 local t: f64[4]
 let a = x[0] * 2.0          ->      y[0] = x[0]

@@ -72,7 +72,7 @@ class Access:
 
 @dataclass(slots=True)
 class _Summary:
-    """What is known of a statement, and of a loop's accesses."""
+    """Effects of a statement, and the accesses of a loop."""
 
     statement: Stmt
     effects: Effects
@@ -202,7 +202,7 @@ def _may_depend(a: Access, b: Access) -> bool:
 
 
 def _keeps_apart(span: range, a: Access, b: Access) -> bool:
-    """True if no iteration over `span` touches by `a` what another one does by `b`.
+    """True if accesses `a` and `b` of different iterations over `span` touch different elements.
 
     With stride S over N iterations, what else moves the index may do so by less than S, or by
     multiples of S * N.

@@ -74,7 +74,7 @@ class _Distribution:
     reads: list[Store] = field(default_factory=list)
     writes: list[Store] = field(default_factory=list)
     strides: dict[str, int | None] = field(default_factory=dict)
-    _beside: dict[tuple[str, Expr], Buffer] = field(default_factory=dict)
+    _local_copies: dict[tuple[str, Expr], Buffer] = field(default_factory=dict)
 
     def statement(self, statement: Stmt) -> Stmt:
         """Return a statement of the body over the buffered elements."""
@@ -104,10 +104,10 @@ class _Distribution:
     def _read(self, expr: Expr) -> Expr:
         if not isinstance(expr, Load) or stride(expr.index, self.strides) in (0, 1):
             return expr
-        buffer = self._beside.get((expr.buffer.name, expr.index))
+        buffer = self._local_copies.get((expr.buffer.name, expr.index))
         if buffer is None:
             buffer = self._new(expr.buffer, expr.index)
-            self._beside[expr.buffer.name, expr.index] = buffer
+            self._local_copies[expr.buffer.name, expr.index] = buffer
             self.reads.append(Store(buffer, self.source.var, expr))
         return Load(buffer, self.source.var)
 

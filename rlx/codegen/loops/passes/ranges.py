@@ -1,4 +1,4 @@
-"""Integer range analysis: the least and the greatest value that an expression may have."""
+"""Integer range analysis: lower and upper bounds of expressions."""
 
 from __future__ import annotations
 

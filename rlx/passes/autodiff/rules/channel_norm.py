@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Value
-from rlx.ir.ops.channel_norm import axes_beside, grouped_axes, grouped_shape, standardized
+from rlx.ir.ops.channel_norm import grouped_axes, grouped_shape, other_axes, standardized
 from rlx.ir.ops.norm import along_axis
 from rlx.ir.ops.precision import in_single_precision
 from rlx.passes.autodiff.algebra import divide_by_count, or_zeros, reshape_to
@@ -33,7 +33,7 @@ def _batch_norm_pullback(
     x: Value, gamma: Value, g: Value, *, axis: int, eps: float
 ) -> tuple[Value, Value, Value]:
     """`gamma * r * (g - mean(g) - n * mean(g * n))` with `n` the normalized `x`."""
-    axes = axes_beside(x, axis)
+    axes = other_axes(x, axis)
     normalized, scale, _, _ = standardized(x, axes, eps)
     by_beta = ops.reduce_sum(g, axes=axes, keepdims=True)
     by_gamma = ops.reduce_sum(g * normalized, axes=axes, keepdims=True)
@@ -46,7 +46,7 @@ def _batch_norm_pullback(
 @in_single_precision
 def _statistics_pullback(x: Value, by_mean: Value, by_variance: Value, *, axis: int) -> Value:
     """`(by_mean + 2 * (x - mean) * by_variance) / count`."""
-    axes = axes_beside(x, axis)
+    axes = other_axes(x, axis)
     centered = x - ops.reduce_mean(x, axes=axes, keepdims=True)
     twice = 2.0 * centered * along_axis(by_variance, x, axis)
     return divide_by_count(along_axis(by_mean, x, axis) + twice, x, axes)
@@ -71,7 +71,7 @@ def _group_norm_pullback(
     x: Value, gamma: Value, g: Value, *, num_groups: int, axis: int, eps: float
 ) -> tuple[Value, Value, Value]:
     """`r * (s - mean(s) - n * mean(s * n))` over each group, with `s = g * gamma`."""
-    others, shape = axes_beside(x, axis), grouped_shape(x.shape, num_groups, axis)
+    others, shape = other_axes(x, axis), grouped_shape(x.shape, num_groups, axis)
     axes = grouped_axes(x.type, axis)
     normalized, scale, _, _ = standardized(reshape_to(x, shape), axes, eps)
     s = reshape_to(g * along_axis(gamma, x, axis), shape)

@@ -23,7 +23,7 @@ def layer_norm_vjp(
     return (
         _layer_norm_by_x(x, gamma, g, axis=axis, eps=eps) if from_x else None,
         _layer_norm_by_gamma(x, g, axis=axis, eps=eps) if from_gamma else None,
-        _sum_beside(g, axis=axis) if from_beta else None,
+        _sum_over_others(g, axis=axis) if from_beta else None,
     )
 
 
@@ -36,7 +36,7 @@ def rms_norm_vjp(
     by_gamma = _rms_norm_by_gamma(x, g, axis=axis, eps=eps) if at.wanted[1] else None
     if beta is None:
         return by_x, by_gamma
-    return by_x, by_gamma, _sum_beside(g, axis=axis) if at.wanted[2] else None
+    return by_x, by_gamma, _sum_over_others(g, axis=axis) if at.wanted[2] else None
 
 
 @in_single_precision
@@ -51,7 +51,7 @@ def _layer_norm_by_x(x: Value, gamma: Value, g: Value, *, axis: int, eps: float)
 @in_single_precision
 def _layer_norm_by_gamma(x: Value, g: Value, *, axis: int, eps: float) -> Value:
     normalized, _ = _centered_and_scaled(x, axis, eps)
-    return _sum_beside(g * normalized, axis=axis)
+    return _sum_over_others(g * normalized, axis=axis)
 
 
 @in_single_precision
@@ -66,11 +66,11 @@ def _rms_norm_by_x(x: Value, gamma: Value, g: Value, *, axis: int, eps: float) -
 @in_single_precision
 def _rms_norm_by_gamma(x: Value, g: Value, *, axis: int, eps: float) -> Value:
     scale = ops.rsqrt(_mean(x * x, axis) + eps)
-    return _sum_beside(g * (x * scale), axis=axis)
+    return _sum_over_others(g * (x * scale), axis=axis)
 
 
 @in_single_precision
-def _sum_beside(g: Value, *, axis: int) -> Value:
+def _sum_over_others(g: Value, *, axis: int) -> Value:
     """Sum over every axis but `axis`."""
     kept = normalize_axis(axis, g.rank)
     others = tuple(other for other in range(g.rank) if other != kept)

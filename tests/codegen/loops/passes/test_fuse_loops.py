@@ -59,7 +59,7 @@ def test_rows_and_interleaved_elements_are_told_apart() -> None:
     )
 
 
-def test_what_stands_between_moves_before_or_behind() -> None:
+def test_statements_between_fused_loops_move_before_or_after() -> None:
     def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
         scratch = k.local("scratch", Prim.F64, 8)
         with k.loop("i", 8) as i:

@@ -36,7 +36,7 @@ def squares(k: KernelBuilder, x: Buffer, y: Buffer, i: E) -> None:
     k.store(y, i * 2 + 1, value * k.load(x, i * 3) + k.load(x, i))
 
 
-def test_strided_elements_are_read_before_and_written_behind() -> None:
+def test_strided_elements_are_read_before_and_written_after() -> None:
     check(
         distribute,
         over(4, squares),
