@@ -11,7 +11,7 @@ _MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
-    """Return the cores that this thread may run on, as far as quotas let it: at least 1."""
+    """Return the number of processors that affinity and quotas allow: at least 1."""
     cores = len(usable_processors()) or os.cpu_count() or 1
     return max(1, min([cores, *map(int, cpu_quotas())]))
 
@@ -23,7 +23,7 @@ def usable_processors() -> set[int]:
 
 
 def cpu_quotas(mount: Path = _MOUNT, membership: Path = _MEMBERSHIP) -> Iterator[float]:
-    """Yield the processor time per time that each cgroup of this process has, where it is limited.
+    """Yield the CPU quota, in processors, of each cgroup of this process that has one.
 
     In version 2 `cpu.max` holds the quota and the period, in version 1 two files do.
     """

@@ -1,4 +1,4 @@
-"""Files as loaders open them: regular ones, of a size that the limits allow."""
+"""Opening of files by loaders: regular files within the size limit."""
 
 from __future__ import annotations
 

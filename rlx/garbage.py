@@ -1,4 +1,4 @@
-"""Fewer collections of cyclic garbage while modules are loaded and programs compiled.
+"""Rarer garbage collections during imports and compilation.
 
 Both make many objects that stay. Each collection visits them, and finds next to nothing: a quarter
 of the time of a small program's first call.

@@ -45,7 +45,7 @@ class LoadLimits:
 
 
 class Budget:
-    """What a loader has taken so far of the limits for `file`."""
+    """Resources that a loader of `file` has used so far, checked against its limits."""
 
     def __init__(self, limits: LoadLimits | None = None, file: str = "") -> None:
         self.limits = limits or LoadLimits()

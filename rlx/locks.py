@@ -1,4 +1,4 @@
-"""Locks that neither a fork nor a call from within a call can turn into a hang.
+"""Locks that are safe under forks and reentrant calls.
 
 A lock of `call_lock` belongs to one executable. Its thread may not take it twice: a signal
 handler, a `__del__` or an argument's `__array__` that calls the function which is running is
@@ -137,7 +137,7 @@ def _let_others_go_on() -> None:
 
 
 def _renew() -> None:
-    """In a child there is one thread: what others held is free, what it holds stays held."""
+    """Reset the locks in a forked child: those held by other threads are released."""
     own = threading.get_ident()
     for thread in [thread for thread in _locks if thread != own]:
         del _locks[thread]

@@ -1,4 +1,4 @@
-"""What `dir` shows of a public module: what it defines or re-exports, not what it uses.
+"""`__dir__` of public modules: names that they define or re-export.
 
 Re-exported is, as for type checkers, what is imported by its own name (`from m import f as f`),
 what `__all__` lists, and all of `from m import *`. The source is read when `dir` is called.

@@ -1,4 +1,4 @@
-"""What the machine offers: read once into a `Target` value and passed down.
+"""Properties of the target machine, read once into a `Target`.
 
 Lowering and kernels take their tile shapes from it, the toolchain its flags, the runtime its
 thread count. `detect_target` describes this machine, `named_target` a generic one by name.

@@ -1,4 +1,4 @@
-"""Ops of one's own, equal in every way to those that rlx brings.
+"""Custom ops, which passes and back ends treat like built-in ones.
 
     def cube(x: TensorType) -> TensorType:
         \"\"\"`x` to the third power.\"\"\"

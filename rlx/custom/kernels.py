@@ -1,4 +1,4 @@
-"""What kernels of one's own are written in: the loop language, operands, results, and threads.
+"""The loop language, operands, results and work division for kernels of custom ops.
 
     def kernel(scope: Scope, x: Reader, y: Writer) -> None:
         k, count = scope.k, const(row_count(x), Prim.I64)

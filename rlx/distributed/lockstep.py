@@ -1,4 +1,4 @@
-"""Where each rank is, for the others to read: so that none waits for one that never comes.
+"""Progress of each rank in shared windows, so that no rank waits for one that has failed.
 
 All ranks exchange in one order. Each counts its exchanges and writes the count, and what it does,
 to memory that MPI lets the others read, even while it is blocked in a collective. It is read by a
@@ -26,7 +26,7 @@ _GRACE = 0.5
 
 
 class Doing(enum.IntEnum):
-    """What a rank does."""
+    """States of a rank."""
 
     PYTHON = 0
     MEETING = 1
@@ -69,14 +69,14 @@ class Lockstep:
         self._own[1] = Doing.PYTHON
 
     def wait_for_all(self, reason: str) -> None:
-        """Wait until all ranks are here; end all, for `reason`, if one never will be."""
+        """Barrier that ends all ranks, for `reason`, if one of them cannot reach it."""
         self._own[0] += 1
         self._own[1] = Doing.MEETING
         self._wait(reason, self._is_elsewhere)
         self.done()
 
     def leave(self) -> None:
-        """Wait, at the end of the program, until all ranks are there."""
+        """Barrier at the end of the program."""
         self._own[1] = Doing.ENDED
         self._wait("the program of this rank has ended", self._is_ahead)
         self._window.Unlock_all()
@@ -102,12 +102,12 @@ class Lockstep:
             time.sleep(_NAP)
 
     def _is_elsewhere(self, count: int, doing: int) -> bool:
-        """True for a rank that will not come to the exchange at which this one waits."""
+        """True for a rank that cannot reach the exchange in which this one waits."""
         own = int(self._own[0])
         return count > own or doing == Doing.ENDED or (count == own and doing == Doing.RUNNING)
 
     def _is_ahead(self, count: int, doing: int) -> bool:
-        """True for a rank that is in an exchange which this one did not come to."""
+        """True for a rank that is in a later exchange than this one."""
         return count > int(self._own[0]) and doing in (Doing.MEETING, Doing.RUNNING)
 
     def _look(self, rank: int) -> tuple[int, int]:

@@ -66,7 +66,7 @@ def shard_map(
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What a rank sends the others in place of its program."""
+    """Sent in place of a program by a rank that failed to trace it."""
 
     text: str
 
@@ -77,7 +77,7 @@ def _reads_any(graph: Graph, communicators: Sequence[Value]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """What is known of the results of one program."""
+    """Cached properties of the results of one program."""
 
     split: Split
     join: Join
@@ -96,7 +96,7 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
-    """What is known of arguments of one structure, so that a call need not look again."""
+    """Cached properties of arguments of one structure."""
 
     split: Split
     join: Join
@@ -207,7 +207,7 @@ class ShardMapped:
         return local
 
     def _local(self, args: tuple[Any, ...]) -> tuple[_Arguments, Hashable, Any]:
-        """Return what is known of such arguments, the types of their local parts, and these."""
+        """Return properties of arguments, the types of their local parts, and the parts."""
         known, leaves = self._arguments(args)
         local = [
             x if whole and x.__class__ in ARRAY_CLASSES else self._local_leaf(name, x, spec)
@@ -221,7 +221,7 @@ class ShardMapped:
         return known, kinds, known.join(local)
 
     def _arguments(self, args: tuple[Any, ...]) -> tuple[_Arguments, list[Any]]:
-        """Return the leaves of `args`, and what is known of arguments of their structure."""
+        """Return the leaves of `args`, and the cached properties of their structure."""
         for known in self._known:
             leaves = known.split(args)
             if leaves is not None and not any(map(_is_container, leaves)):

@@ -1,4 +1,4 @@
-"""Ranks as threads of one process: the meaning of a program on many, without MPI."""
+"""Ranks simulated by threads of one process, without MPI."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Rendezvous:
 
 @dataclass(frozen=True, slots=True)
 class ThreadGroup:
-    """The threads of a rendezvous, as one of them sees them."""
+    """The members of an axis, for one simulated rank."""
 
     rank: int
     size: int
@@ -116,7 +116,7 @@ class ThreadGroup:
 
 @dataclass(slots=True)
 class ThreadConnection:
-    """The ranks of a simulation, as one of them sees them."""
+    """The connection of one simulated rank to the others."""
 
     rank: int
     ranks: _Ranks
@@ -190,6 +190,6 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
 
 
 def _distance(found: tuple[int, BaseException]) -> int:
-    """Return how far an exception is from what happened first."""
+    """Return the rank of an exception: first causes before their consequences."""
     error = found[1]
     return isinstance(error, CommunicationError) + isinstance(error, _FailedError)

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Connection(Protocol):
-    """What a world does for its ranks; made by MPI, or by `simulate`."""
+    """Interface between a world and its ranks; implemented by MPI and by `simulate`."""
 
     @property
     def is_compiled(self) -> bool:
@@ -50,7 +50,7 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All ranks, as one of them sees them."""
+    """All ranks of the program, and the number of this one."""
 
     rank: int
     size: int
@@ -80,7 +80,7 @@ def enter_world(world: World) -> None:
 
 
 def agreed(given: Sequence[tuple[str, Any]]) -> list[Any]:
-    """Return what all ranks gave, without what for; CommunicationError if that differs."""
+    """Return the values of all ranks; CommunicationError if they are in different collectives."""
     purposes = [what for what, _ in given]
     if len(set(purposes)) > 1:
         listed = ", ".join(f"on rank {rank} {what}" for rank, what in enumerate(purposes))

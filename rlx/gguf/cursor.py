@@ -1,4 +1,4 @@
-"""Reading numbers and strings from the head of a file whose lengths are not believed."""
+"""Bounds-checked reading of numbers and strings from the head of a file."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ ELEMENT_TYPES: dict[int, ElementType] = {
 
 
 def type_name(number: int) -> str:
-    """Return what a person calls a type."""
+    """Return the display name of a type."""
     if number in ELEMENT_TYPES:
         return ELEMENT_TYPES[number].name
     return _UNREAD.get(number, f"of number {number}")

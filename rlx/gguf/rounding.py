@@ -1,4 +1,4 @@
-"""What the encoders of all block types share."""
+"""Rounding and packing helpers of the encoders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axis maps: which axis of an operand is which axis of the result, or is folded away.
+"""Axis maps: correspondence of operand axes to axes of the result, or to folded axes.
 
 They follow from what an op reads where: from its index map or its fold map.
 """
@@ -32,7 +32,7 @@ def folded_axis(node: Node, operand: int, axis: int) -> int | None:
 
 
 def reads_along(node: Node, operand: int, axis: int) -> bool:
-    """True unless `operand` is surely the same all along result `axis`: a broadcast."""
+    """False if `operand` is broadcast along result `axis`, so that it is constant there."""
     positions = _positions(node, operand)
     if positions is None:
         return True

@@ -1,4 +1,4 @@
-"""Block types whose codes index levels of a table: unequal ones, floats, or three values.
+"""Block types whose codes index a table of levels: non-uniform levels, floats, or ternary values.
 
 iq4_nl  iq4_xs  mxfp4  nvfp4  tq1_0  tq2_0
 """

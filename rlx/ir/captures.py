@@ -20,7 +20,7 @@ from rlx.ir.graph import Graph, Node, Value
 
 @dataclass(frozen=True, slots=True)
 class Captures:
-    """How an op takes what its bodies read besides its operands."""
+    """Conversion of params that bodies read to operands of the op."""
 
     bodies: tuple[str, ...]
     """The attributes that hold the bodies, which all take the same operands."""

@@ -1,4 +1,4 @@
-"""Codebooks of the IQ block types: which groups of eight or four weights there are.
+"""Codebooks of the IQ block types: tables of groups of eight or four weights.
 
 A word holds the codes of one group: two bits for each of eight weights, or four bits for each of
 four. The words of a book rise, so that their differences are kept, low bytes before high bytes,

@@ -1,4 +1,4 @@
-"""Deferred shape constraints: what type inference asks of symbolic extents, for who binds them.
+"""Deferred shape constraints: conditions on symbolic extents, checked when they are bound.
 
 An op that takes a symbolic extent is right for some values of its symbols and wrong for others:
 a window fits into 5 elements and not into 4. Programs that bind symbols later ask what must hold.

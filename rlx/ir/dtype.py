@@ -54,7 +54,7 @@ class DType(enum.Enum):
 
     @property
     def is_storage(self) -> bool:
-        """True for floats that ops only move and convert: they are too coarse to compute with."""
+        """True for storage-only floats (8 bits), which ops only move and convert."""
         return self in _STORED
 
     @property

@@ -1,4 +1,4 @@
-"""Which module declares an op, or registers a rule or kernel of it.
+"""Lookup of the modules that declare ops and register their rules and kernels.
 
 The lists are in `homes_lists.py`, which `tools/generate_homes.py` writes.
 """

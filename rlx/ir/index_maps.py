@@ -1,4 +1,4 @@
-"""Index maps: which element of which operand an op reads for each element of its result.
+"""Index maps: for each element of an op's result, the elements of the operands that it reads.
 
 The map of an op is a list of pieces. A piece is a box of result indices and the position at
 which one operand is read there, an affine function of the result's index per operand axis:
@@ -115,7 +115,7 @@ maps: Registry[MapRule] = Registry("index map")
 
 
 def index_map(node: Node) -> IndexMap | None:
-    """Return what `node` reads where, or None if that is no list of affine pieces."""
+    """Return the index map of `node`, or None if it is not piecewise affine."""
     shapes = tuple(operand.shape for operand in node.operands)
     return _index_map(node.op, node.attrs, shapes, node.results[0].shape)
 

@@ -1,4 +1,4 @@
-"""Statistics of a graph: what it is made of, how large it is, where its nodes come from."""
+"""Statistics of a graph: counts of ops, sizes, source lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loop signatures: which operands and results of a `scan` or `while_loop` play which part.
+"""Loop signatures: roles of the operands and results of a `scan` or `while_loop`.
 
     scan         operands  first carries, consts, rows          results  last carries, stacked rows
     while_loop   operands  first carries, consts                results  last carries, trips
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Parts(Generic[T]):
-    """One thing for every operand of a loop, or input of its body, by part."""
+    """Values per operand of a loop, or input of its body, by role: carries, consts, rows."""
 
     carries: tuple[T, ...]
     consts: tuple[T, ...] = ()

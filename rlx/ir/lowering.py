@@ -1,4 +1,4 @@
-"""Lowering records: how a node is computed; the op alone says what.
+"""Lowering records: the choice of a kernel for a node; its semantics are those of the op.
 
     %3: f32[8, 384] = matmul %0, %1 lowering = schedule(rows = 8, columns = 32, lanes = 16)
 

@@ -1,4 +1,4 @@
-"""What an op is: its traits, its attribute record, and the table of all ops.
+"""Definition of ops: traits, attribute records, and the table of all ops.
 
 An `OpDef` is data, made from one function signature (`ir.declaration`). Its meaning
 (`ir.reference`), derivatives, batching, lowering and kernel are registered in the rooms that
@@ -32,7 +32,7 @@ INFERENCE_FAULTS = (RlxError, ArithmeticError, LookupError, TypeError, ValueErro
 
 
 class Trait(enum.Enum):
-    """What an op promises; default rules in every room are keyed on these.
+    """Properties of an op, on which default rules of passes, batching and kernels depend.
 
     Every op has one of `KINDS`, and every elementwise primitive one of `COSTS`.
     """
@@ -142,7 +142,7 @@ class Attrs:
 
 
 class Closure(Protocol):
-    """How an op with bodies takes what they read besides its operands (`ir.captures`)."""
+    """Converts values that bodies capture to operands of the op (`ir.captures`)."""
 
     def close(
         self, graph: Any, operands: Sequence[Any], attributes: dict[str, Any]

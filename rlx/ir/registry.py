@@ -21,7 +21,7 @@ Rule = TypeVar("Rule")
 
 
 class Registry(Generic[Rule]):
-    """Rules of one kind by op: one room's half of the op table.
+    """A table of rules of one kind by op.
 
     The module of a rule is loaded when the rule is asked for (`ir.lazy_table`). A registry refuses
     a second rule for an op. `absent` declares that an op has no rule of this kind and why; the

@@ -30,7 +30,7 @@ _CONTEXT = 2
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found right, by identity."""
+    """Graphs and nodes that were verified already, by identity."""
 
     nodes: dict[int, Node] = field(default_factory=dict)
     """Nodes whose types are right, by their attributes."""
@@ -38,7 +38,7 @@ class Checked:
     """Bodies in which all is right, and the state in which they were."""
 
     def holds(self, body: Graph) -> bool:
-        """True if `body` was found right, and has not changed."""
+        """True if `body` was verified and has not changed since."""
         known = self.bodies.get(id(body))
         return known is not None and known[0] is body and known[1] == body.state()
 
@@ -132,7 +132,7 @@ def _node_faults(graph: Graph, node: Node, position: int, checked: Checked) -> I
 
 
 def _is_copy(node: Node, checked: Node | None) -> bool:
-    """True if `node` is as one that was found right: its attributes, operands and results."""
+    """True if `node` has the attributes, operands and results of a verified node."""
     return (
         checked is not None
         and node.attrs is checked.attrs

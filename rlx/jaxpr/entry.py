@@ -312,7 +312,7 @@ def _array_kind(x: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """The arguments of a call: arrays and numbers, and all else."""
+    """The arguments of a call, separated into arrays or numbers and static values."""
 
     arrays: list[Any]
     structure: Structure

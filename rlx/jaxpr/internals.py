@@ -1,4 +1,4 @@
-"""What is used of JAX beyond its public names, in one place: versions differ here first."""
+"""All uses of JAX's internal names, which differ between versions."""
 
 from __future__ import annotations
 

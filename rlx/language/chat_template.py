@@ -1,4 +1,4 @@
-"""Chat templates of model files: programs of strangers, run where they reach nothing.
+"""Chat templates of model files: untrusted programs, run in a sandbox.
 
 Jinja's sandbox keeps them from Python's objects. Here are bounds on what they compute: trips of
 loops, numbers, and what single operators and functions make of them.

@@ -1,4 +1,4 @@
-"""Which experts a mixture chose, and which of them were resident: accounting around a program.
+"""Monitoring of the experts that gates choose, and of their residency in memory.
 
     program = ExpertMonitor(graph, num_experts=64, params=params)
     program.set_resident([True] * 16 + [False] * 48)
@@ -197,7 +197,7 @@ class ExpertPool:
         return order[: self.budget]
 
     def place(self, target: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Make `target` resident; return what was promoted, and what gave way to it."""
+        """Make `target` resident; return the experts that were added and removed."""
         promoted = [expert for expert in target if expert not in self.resident]
         demotable = sorted(expert for expert in self.resident if expert not in target)
         demoted = demotable[: len(promoted)]

@@ -1,4 +1,4 @@
-"""Index plans: an index taken apart, as to what happens to each axis of the operand.
+"""Index plans: an index expression decomposed by axes of the operand.
 
 Bounds of slices and single positions are checked here, where they are known.
 """

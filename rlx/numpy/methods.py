@@ -36,7 +36,7 @@ from rlx.tracing.tracer import Tracer
 
 
 class _Methods(Tracer):
-    """What `attach` gives to `Tracer`; `self` is one."""
+    """Methods that `attach` adds to `Tracer`."""
 
     __slots__ = ()
 
@@ -252,7 +252,7 @@ def _reflected(operation: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 
 class _OfTracer(Tracer):
-    """What a traced array does otherwise than one of numbers."""
+    """Methods of traced arrays that differ from those of `Array`."""
 
     __slots__ = ()
 
@@ -269,7 +269,7 @@ class _OfTracer(Tracer):
 
 
 class _OfArray(Array):
-    """What an array of numbers does otherwise than a traced one."""
+    """Methods of `Array` that differ from those of traced arrays."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace: its version, its dtypes, its one device."""
+"""Inspection functions of the array API standard: version, dtypes, device."""
 
 from __future__ import annotations
 

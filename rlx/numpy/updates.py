@@ -1,4 +1,4 @@
-"""Updates at an index: what `x.at[i].set(v)` and its relatives are.
+"""Updates at an index: implementation of `x.at[i].set(v)` and the like.
 
 One element or block, and positions that are known while tracing, are single operations. Others
 are written in turn, by a loop that changes the array in place: an index may repeat.
@@ -116,7 +116,7 @@ def _set_block(x: Any, plan: Plan, values: Any) -> Any:
 
 
 def _block_in_zeros(x: Any, plan: Plan, values: Any) -> Any:
-    """Return `values` where they belong in an array like `x`, and around them what adds nothing.
+    """Return `values` at their positions in an array of zeros like `x`.
 
     A negative zero stays one under the sum with another, but not with zero.
     """

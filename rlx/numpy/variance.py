@@ -1,4 +1,4 @@
-"""Variance and standard deviation, and those of what is no NaN."""
+"""Variance and standard deviation, with versions that ignore NaN."""
 
 from __future__ import annotations
 

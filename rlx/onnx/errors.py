@@ -1,4 +1,4 @@
-"""What stops an import: values known at run time only, unknown operators."""
+"""Errors of the importer: values known at run time only, unknown operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of a session through stages that have run before, without looking each of them up."""
+"""Fast path of a session through stages that are compiled already."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FastPath:
         return plain and all(step.run is not None and _is_flat(step.stage) for step in steps)
 
     def __call__(self, feed: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the outputs by name; None where the arrays take another way."""
+        """Return the outputs by name; None if the arrays need stages that are not compiled."""
         if len(feed) != len(self._types):
             return None
         for name, dtype, shape in self._types:

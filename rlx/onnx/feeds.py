@@ -1,4 +1,4 @@
-"""What sessions are fed, as the inputs of the model declare it."""
+"""Conversion of a session's feeds to the declared types of inputs."""
 
 from __future__ import annotations
 

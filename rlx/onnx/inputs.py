@@ -1,4 +1,4 @@
-"""What a model takes and gives, as it declares it."""
+"""Declared inputs and outputs of a model."""
 
 from __future__ import annotations
 

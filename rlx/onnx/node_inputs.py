@@ -1,4 +1,4 @@
-"""What the translator of a node is given: its inputs and attributes, checked."""
+"""Checks and conversions of a node's inputs and attributes for its translator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs written for ONNX Runtime set and ask besides running models.
+"""Options and queries of ONNX Runtime's interface.
 
 A program that exchanges its import finds these names and nothing changes for it. Of the options a
 session here takes the number of threads; the others tune a runtime that rlx does not have.

@@ -1,4 +1,4 @@
-"""What changed in the signatures of operators between opsets, in one table.
+"""Changes of operator signatures between opsets.
 
 Translators know the newest form. An attribute that became an input is given to them as that
 input; attributes that mean nothing any more are dropped.

@@ -1,4 +1,4 @@
-"""Whose fault it is that a node cannot be translated: the standard's own checks are asked.
+"""Attribution of translation errors: invalid nodes by the checks of the ONNX package.
 
 A translator takes what the standard allows. Where it fails nevertheless, either the node breaks
 a rule of its operator, which is the file's fault, or rlx is wrong.

@@ -1,4 +1,4 @@
-"""The tools passes are made of: rebuilding a graph, and local rewrites run to a fixpoint.
+"""Infrastructure of passes: rebuilding of graphs, and local rewrites to a fixpoint.
 
 A pass makes a new graph. What it must keep is kept here once for all of them: every leaf, in
 order, even if dead; names, source lines, donations and output positions; bodies of control
@@ -41,7 +41,7 @@ _DEEPEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A new graph, and where each value of the old one went (dead ones may be missing)."""
+    """A new graph, and the map from old values to new ones (without dead ones)."""
 
     graph: Graph
     value_map: ValueMap
@@ -109,7 +109,7 @@ def rewrite(
 
 
 class _Itself(Mapping[Value, Value]):
-    """Every value of a graph by itself: what a pass that changes nothing says, in no time."""
+    """The identity map of values, for passes that change nothing."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

@@ -1,4 +1,4 @@
-"""What quantization did to each layer."""
+"""Report of quantization by layer."""
 
 from __future__ import annotations
 

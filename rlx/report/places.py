@@ -1,4 +1,4 @@
-"""How places in the user's program are written."""
+"""Format of source locations."""
 
 from __future__ import annotations
 

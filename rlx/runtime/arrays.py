@@ -216,7 +216,7 @@ def plain(x: Any) -> Any:
 
 
 class _Alias:
-    """The memory of an array, without its being read-only."""
+    """A writable alias of a read-only array's memory."""
 
     def __init__(self, array: Plain) -> None:
         self._array = array

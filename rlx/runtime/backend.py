@@ -1,4 +1,4 @@
-"""The seam between the runtime and whatever turns a `Module` into machine code.
+"""Interface between the runtime and back ends, which compile a `Module`.
 
 A backend loads a module and hands out its entry points as addresses. What the entries are and
 how they are called is fixed by `rlx.codegen.entry`; the runtime calls them through cffi, which

@@ -104,7 +104,7 @@ def is_blas(symbol: str) -> bool:
 
 @functools.cache
 def open_blas(path: Path, target: Target) -> Blas:
-    """Return the BLAS in a shared library, tamed, or raise ToolchainError."""
+    """Return the BLAS in a shared library, set to one thread, or raise ToolchainError."""
     overrides = {"OPENBLAS_NUM_THREADS": "1"}
     core_type = _core_type(path, target)
     if core_type:
@@ -119,7 +119,7 @@ def open_blas(path: Path, target: Target) -> Blas:
 
 
 def _core_type(path: Path, target: Target) -> str:
-    """Return the core type to tell a library, or nothing; what the user says holds."""
+    """Return the core type to set for a library, or nothing; the user's setting has precedence."""
     candidates = core_types(target)
     if not candidates or "OPENBLAS_CORETYPE" in os.environ or not path.is_file():
         return DETECTED

@@ -104,7 +104,7 @@ class Cache:
             raise _nowhere(refuge, error) from error
 
     def _refuge(self) -> Path | None:
-        """Return where to write if not here."""
+        """Return the directory to write to if this one cannot be used."""
         reason = refusal(self.directory)
         if reason or has_given_up(self.directory):
             return give_up(self.directory, reason)

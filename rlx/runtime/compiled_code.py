@@ -1,4 +1,4 @@
-"""Compiled code: what is run, to be looked at: its schedule, plan, kernels and text."""
+"""Inspection of compiled code: schedule, plan, kernels and text."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Executable(CompiledCode):
         return self._execute(values)
 
     def give_as(self, classes: Sequence[type[Array]]) -> None:
-        """Let outputs have these classes: NumPy's, or one that cannot be changed."""
+        """Set the classes of the outputs: `numpy.ndarray`, or an immutable one."""
         refuse_reentry(self._lock, self.signature.name)
         with self._lock:
             self._classes = tuple(classes)
@@ -212,7 +212,7 @@ class Executable(CompiledCode):
     def _execute(
         self, values: Sequence[Any], out: Sequence[Array | None] = ()
     ) -> tuple[Array, ...]:
-        """Copy in, run, copy out: the long way, where arguments are converted and refused."""
+        """Copy in, run, copy out: the general path, which converts and checks arguments."""
         arrays = self._arrays(values)  # before the lock: an argument's methods may call us, too
         refuse_reentry(self._lock, self.signature.name)
         with self._lock:
@@ -276,7 +276,7 @@ class Executable(CompiledCode):
         return setup_at(self._arena_pointer, pointer_into(moves))
 
     def _count_call(self) -> None:
-        """Provide for the short way: at the second call, and as often as that was in vain."""
+        """Prepare the fast path at the second call, with backoff if that fails."""
         self._long_calls += 1
         if self._fast is None and self._long_calls % _CALLS_TO_HEAT == 0:
             self._fast = self._make_fast()
@@ -357,7 +357,7 @@ class Executable(CompiledCode):
         return function_at(self._native.address(self._entry(kind)), type)
 
     def _make_fast(self) -> FastCall | None:
-        """Return the short way, where there can be one: extents are static."""
+        """Return the fast path, or None for symbolic extents."""
         call = self._fixed
         if call is None or self.residents.shared:
             return None

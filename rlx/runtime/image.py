@@ -1,4 +1,4 @@
-"""The runtime image: all that running a program takes, without graph, plan or schedule.
+"""The runtime image: data needed to run a program, without graph, plan or schedule.
 
 An image is made from a program, or read from a file that an earlier process left:
 

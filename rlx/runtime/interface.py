@@ -1,4 +1,4 @@
-"""What an executable was compiled from, as far as its calls need it.
+"""The interface of an executable: inputs, params, outputs and symbols.
 
 A graph of a thousand nodes takes a while to build, and a program from the cache runs without it.
 So a graph whose name determines it is given by its builder, and it is built only where
@@ -33,7 +33,7 @@ class NamedGraph:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What a program takes, gives and replaces."""
+    """Inputs, outputs and donations of a program."""
 
     signature: Signature
     donations: Mapping[str, int]

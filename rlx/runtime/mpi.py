@@ -1,4 +1,4 @@
-"""The MPI library of this environment: what compiles and links against it.
+"""Compiler flags for the MPI library of this environment.
 
 `mpicc` says: the one next to this Python (a wheel's), or on the PATH; `RLX_MPICC` names another.
 """

@@ -1,4 +1,4 @@
-"""What a plan says of residents: which are the same as another program's, and which may go."""
+"""Residents of a plan: a digest for sharing between programs, and params that may be discarded."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Residents:
     _kept: dict[str, Array] = field(default_factory=dict)
 
     def find(self, views: Mapping[str, Array]) -> None:
-        """Learn where a program has its params: the first one holds for all."""
+        """Register the offsets of a program's params; they must equal those of earlier programs."""
         if not self.views:
             self.views.update(views)
             self.unset.update(views)

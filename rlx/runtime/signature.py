@@ -1,4 +1,4 @@
-"""What a compiled graph takes and gives, and the checks of arrays at call time."""
+"""Signature of a compiled graph, and the checks of arrays at call time."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def call(operation: Operation, *operands: Any) -> Any:
 
 @rule("stablehlo.composite", takes_numbers=True)
 def composite(operation: Operation, *operands: Any) -> Any:
-    """What the composite's name means where that has a rule, else its decomposition."""
+    """The rule of the composite's name if there is one, else its decomposition."""
     name = ir.StringAttr(operation.attribute("name")).value
     function = rule_of(name) if name.startswith("chlo.") else None
     if function is not None:
@@ -37,7 +37,7 @@ def composite(operation: Operation, *operands: Any) -> Any:
 
 @rule("sdy.sharding_constraint", "stablehlo.optimization_barrier", takes_numbers=True)
 def identity(_: Operation, *operands: Any) -> Any:
-    """What pins arrays on devices, or their order, is the arrays themselves."""
+    """The operands: devices and order of effects do not apply."""
     return list(operands)
 
 

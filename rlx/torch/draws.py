@@ -1,4 +1,4 @@
-"""Random numbers drawn by PyTorch's own generator, in the order of the graph."""
+"""Random numbers from PyTorch's generator, in the order of the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the functions of `rlx.numpy` reach the graph.
+"""Application of the functions of `rlx.numpy` to traced and concrete arrays.
 
 `function` makes a function of traced arrays work on NumPy arrays too: outside any trace it is
 traced by itself and run by the reference interpreter. Inside, `emit` appends an op.
@@ -77,7 +77,7 @@ def _is_inside(code: CodeType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a call on arrays of some types, and some other values, comes to."""
+    """Cached trace of a call on arrays of given types and other arguments."""
 
     replay: Replay
     traced: tuple[bool, ...]

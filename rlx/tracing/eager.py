@@ -1,4 +1,4 @@
-"""Calls outside `jit` on large arrays: interpreted at first, compiled when that has paid.
+"""Calls outside `jit` on large arrays: interpreted at first, compiled after repeated calls.
 
 Interpreting a call costs about what `work` estimates. When the calls of one kind have cost as
 much as a compilation does, the next one is compiled, and so are all that follow: what is called
@@ -44,7 +44,7 @@ class CacheInfo:
 
 @dataclass(slots=True)
 class _Kind:
-    """What is known of calls of one kind."""
+    """Statistics of calls of one kind."""
 
     spent: int = 0
     run: Run | None = None

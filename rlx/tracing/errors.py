@@ -1,4 +1,4 @@
-"""What can be wrong with the use of a traced array, or with what a transformation is given."""
+"""Errors in the use of traced arrays, or in arguments of transformations."""
 
 from __future__ import annotations
 

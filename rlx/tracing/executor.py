@@ -1,4 +1,4 @@
-"""The one seam between `jit` and the compile driver."""
+"""Interface between `jit` and the compile driver."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compile_program(
 
 
 def quick_call(run: Run) -> QuickCall | None:
-    """Return the short way into native code; the reference interpreter has none."""
+    """Return the fast path into native code; None for the reference interpreter."""
     from rlx.runtime.executable import Executable
 
     return run.try_arrays if isinstance(run, Executable) else None

@@ -1,4 +1,4 @@
-"""Loops over the rows of arrays, traced into a graph: what `rlx.scan` and its relatives are.
+"""Tracing of loops over the rows of arrays: implementation of `rlx.scan` and the like.
 
 The trace is open and the body takes what it is given; `rlx.transforms.control` sees to both.
 """

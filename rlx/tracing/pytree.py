@@ -1,4 +1,4 @@
-"""Nested containers of arrays: what transformed functions take and give.
+"""Pytrees: nested containers of arrays.
 
 Tuples, lists, dicts (in the order of their sorted keys), `None`, named tuples and registered
 dataclasses are containers; everything else is a leaf.

@@ -1,4 +1,4 @@
-"""Traces: graphs in the making, one inside the other, and what passes between them.
+"""Traces: nested graphs under construction, and captures between them.
 
 While a function is traced, its array arguments are `TracedArray`s that stand for values of the
 trace's graph. Operations go to the innermost open trace. An array of an enclosing trace that

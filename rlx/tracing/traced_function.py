@@ -1,4 +1,4 @@
-"""A Python function turned into a graph, and a graph put to use.
+"""Traced functions: tracing of Python functions, and splicing of their graphs.
 
 `trace` makes the graph of a call; `splice` binds it: inlined into the innermost trace, or run by
 the reference interpreter where none is open. Every transformation goes from one to the other.
@@ -43,7 +43,7 @@ from rlx.tracing.tracer import Tracer
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """What an input of a traced function is: name, type, and whether the type is weak."""
+    """Specification of an input of a traced function: name, type, and whether the type is weak."""
 
     name: str
     type: TensorType

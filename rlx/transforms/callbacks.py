@@ -61,7 +61,7 @@ def pure_callback(
 def io_callback(
     fun: Function, result_shape_dtypes: Any, *args: Any, ordered: bool = False, **kwargs: Any
 ) -> Any:
-    """Call `fun(*args, **kwargs)` for what it does when the program runs; return what it returns.
+    """Call `fun(*args, **kwargs)` for its side effects when the program runs; return its result.
 
     It is called once for each time that the program gets there, whether its results are read or
     not, in the order of the program. A batch of calls is made one after the other, which `ordered`

@@ -1,4 +1,4 @@
-"""What functions with stated derivatives have in common.
+"""Base of functions with custom derivatives.
 
 Such a function becomes one `custom_call`, whose bodies are the function and its rule. Arrays that
 they capture instead of taking them as arguments are constants to it.

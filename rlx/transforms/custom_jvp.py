@@ -1,4 +1,4 @@
-"""Functions whose derivative in both modes the user states, as `jax.custom_jvp`.
+"""`custom_jvp`: functions with a custom derivative for both modes.
 
 @rlx.custom_jvp
 def root(x): return rlx.numpy.sqrt(x)

@@ -1,4 +1,4 @@
-"""Functions whose derivative is stated for each mode, where a transpose is known by itself."""
+"""Functions with separate custom rules for forward and reverse mode."""
 
 from __future__ import annotations
 

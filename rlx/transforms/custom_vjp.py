@@ -1,4 +1,4 @@
-"""Functions whose reverse-mode derivative the user states, as `jax.custom_vjp`.
+"""`custom_vjp`: functions with a custom reverse-mode derivative.
 
 @rlx.custom_vjp
 def clipped(x): return x

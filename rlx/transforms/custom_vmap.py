@@ -1,4 +1,4 @@
-"""Functions whose batching the user states, as `jax.custom_batching.custom_vmap`.
+"""`custom_vmap`: functions with a custom batching rule.
 
 @custom_vmap
 def solved(a, b): return rlx.numpy.linalg.solve(a, b)

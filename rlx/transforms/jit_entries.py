@@ -1,4 +1,4 @@
-"""Entries of compiled functions: what a call runs, and the short way to it for alike arguments."""
+"""Entries of compiled functions, and their fast paths for arguments of the same kind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Entry:
 
 
 def type_of_call(key: Key) -> Key:
-    """Return what a program depends on; a number and an array of its dtype are alike to it."""
+    """Return the type on which a program depends, equal for a number and an array of its dtype."""
     narrow, tree, fixed, leaves = key
     return narrow, tree, fixed, tuple((dtype, shape) for dtype, shape, _ in leaves)
 

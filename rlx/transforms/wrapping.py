@@ -1,4 +1,4 @@
-"""Objects that stand for functions: they have the function's name, documentation and attributes."""
+"""Wrappers of functions with the function's name, documentation and attributes."""
 
 from __future__ import annotations
 

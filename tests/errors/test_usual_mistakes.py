@@ -163,7 +163,7 @@ TRANSFORMS: list[Mistake] = [
 ]  # fmt: skip
 
 MORE_TRANSFORMS: list[Mistake] = [
-    (InputError, r"donate_argnums names argument 3, .* given 1",
+    (InputError, r"donate_argnums names argument 3, .* has 1",
      lambda: rlx.jit(lambda x: x, donate_argnums=3)(X)),
     (InputError, r"argnums names argument 5, .* given 1",
      lambda: rlx.grad(lambda x: x.sum(), argnums=5)(X)),

@@ -1,4 +1,4 @@
-"""Ops that say when something is computed, or whether, not what: rematerialization, checks.
+"""Ops of scheduling and control: rematerialization, barriers, checks.
 
 checkpoint   a sub-program whose intermediates are not kept for the backward pass
 named        an operand, by a name that a checkpoint policy refers to

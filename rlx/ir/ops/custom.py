@@ -1,4 +1,4 @@
-"""Functions whose JVP, VJP or batching the user states."""
+"""Calls of functions with a custom JVP, VJP or batching rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _inline(
 
 
 def _stated(*operands: Value, num_results: int, rule: Graph) -> tuple[Value, ...]:
-    """The results that are given."""
+    """Reference: the first operands, unchanged."""
     return operands[:num_results]
 
 

@@ -235,7 +235,7 @@ def _side(pairs: Value, part: int) -> Value:
 
 
 def _mirrored(z: Value, turns: Array) -> Value:
-    """Return sums of points and their mirrored conjugates, and of the turned differences."""
+    """Return sums of points with mirrored conjugates, and differences times twiddle factors."""
     mirrored = conj(reverse(z, axes=(1,)))
     return z + mirrored + (z - mirrored) * z.graph.constant(turns, z.dtype)
 
@@ -340,7 +340,7 @@ def _turns(p: int, q: int, sign: int) -> Array:
 
 
 def _chirp(n: int, length: int, sign: int) -> tuple[Array, Array]:
-    """Return the turns of Bluestein's convolution, and the spectrum of its other side."""
+    """Return the chirp of Bluestein's convolution, and the spectrum of its filter."""
     squares = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
     chirp = np.exp(1j * sign * np.pi * squares / n)
     other = np.zeros(length, np.complex128)
@@ -356,7 +356,7 @@ def _rader_length(n: int) -> int:
 
 @cache
 def prime_tables(n: int, *, inverse: bool) -> tuple[Array, Array, Array, Array]:
-    """Return what `dft_of_prime` takes: roots, a spectrum, and where points go and come from."""
+    """Return the operands of `dft_of_prime`: roots, a spectrum, two permutations."""
     length, steps = _rader_length(n), np.arange(n - 1)
     generator = next(
         g for g in range(1, n) if all(pow(g, (n - 1) // p, n) != 1 for p in prime_factors(n - 1))

@@ -83,7 +83,7 @@ def scalar_region(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
 
 
 def operand_name(name: str, type: TensorType) -> str:
-    """Return what a body calls an operand: the op's name for it, and that it is packed."""
+    """Return the name of a body's input: the op's parameter name, marked if packed."""
     return name if type.layout is None else f"packed_{name}"
 
 
@@ -91,7 +91,7 @@ _AROUND = frozenset((Trait.LEAF, Trait.GENERATED, Trait.ELEMENTWISE, Trait.MOVEM
 
 
 def is_anchor(node: Node) -> bool:
-    """True for what a body is built around: more than elements computed one by one, or moved."""
+    """True for nodes that are neither elementwise nor movement: anchors of fused bodies."""
     return node.op.traits.isdisjoint(_AROUND)
 
 
@@ -106,7 +106,7 @@ def anchor_of(body: Graph) -> Node | None:
 
 
 def sibling_key(node: Node) -> tuple[Shape, tuple[int, ...], Shape] | None:
-    """Return what reductions that can share a pass have in common; None for other ops."""
+    """Return a key that is equal for reductions that can share a pass; None for other ops."""
     if not (node.op.has(Trait.REDUCTION) and node.op.has(Trait.PROLOGUE)):
         return None
     return node.operands[0].shape, reduced_axes(node), node.result.shape

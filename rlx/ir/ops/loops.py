@@ -115,7 +115,7 @@ def while_loop(
 @lowered_by(scan, OneKernel)
 @lowered_by(while_loop, OneKernel)
 def _one_kernel(_: OneKernel, *__: TensorType, **___: object) -> None:
-    """Which bodies one kernel can hold is for code generation to say."""
+    """Accept the record `one_kernel`; code generation decides which bodies fit one kernel."""
 
 
 @op(_FAMILY, Trait.CONTROL, captures=Captures(("branches",), leading=1))

@@ -1,4 +1,4 @@
-"""Pooling: what windows that slide over the spatial axes fold to.
+"""Pooling: folds of sliding windows over the spatial axes.
 
 The spatial axes are the last ones but `inner`: `[N, C, H, W]` has no inner axes, channels last
 `[N, H, W, C]` and channel blocks `[N, C/8, H, W, 8]` have one. All axes in front are alike.

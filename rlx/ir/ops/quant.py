@@ -138,7 +138,7 @@ def fake_quantize_backward(
     axis: int | None = None,
     straight_through: StraightThrough = "identity",
 ) -> Value:
-    """What passes for the derivative of `fake_quantize`, times `dy`.
+    """The straight-through estimator of the derivative of `fake_quantize`, times `dy`.
 
     `clipped_identity` is `dy` up to the largest magnitude, that one included; `tanh` is
     `1 - tanh(x/s)^2`, `hard_tanh` is `1 - |x| / (q s)`.

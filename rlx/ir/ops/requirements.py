@@ -1,4 +1,4 @@
-"""What type inference demands of operands, and how it says so.
+"""Checks of operands in type inference, with their error messages.
 
 Every check raises a `ShapeError` or `DTypeError` that names the values it saw and the rule;
 `Graph.apply` adds the op's name and the user's line.
@@ -17,7 +17,7 @@ from rlx.ir.types import TensorType
 
 
 def require_dtype(type: TensorType, takes: str, operand: str = "operand") -> None:
-    """Demand that `type` is in one of the classes or dtypes listed in `takes`.
+    """Raise DTypeError unless `type` is in one of the classes or dtypes listed in `takes`.
 
     Classes: `float` (but those of eight bits), `int` (signed and unsigned), `complex`, `index`
     (what may hold indices).
@@ -73,7 +73,7 @@ def require_shape(type: TensorType, expected: tuple[Extent, ...], operand: str) 
 
 
 def require_extents(shape: Shape) -> None:
-    """Demand that no extent is negative."""
+    """Raise ShapeError for a negative extent."""
     if not all(map(is_nonnegative, shape)):
         raise ShapeError(
             f"shape {format_shape(shape)} has a negative extent; extents are 0 or more",

@@ -1,4 +1,4 @@
-"""How an axis is resampled: which elements each result element is made of, with which weights.
+"""Resampling of an axis: source positions and weights of each result element.
 
 The coordinate transformations and rounding modes are those of ONNX `Resize`. The linear and
 cubic filters of an axis that shrinks are stretched with `antialias`, as in JAX and PyTorch.

@@ -1,4 +1,4 @@
-"""How steps of a scan are cut into segments after its checkpoints, and scans over them."""
+"""Division of the steps of a scan into segments at its checkpoints, and scans over segments."""
 
 from __future__ import annotations
 

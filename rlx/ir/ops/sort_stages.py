@@ -1,4 +1,4 @@
-"""A long sort in stages that threads share: what it is made of.
+"""Ops of a long radix sort in stages, each divided among threads.
 
     sort_keys        elements to integers of the same order, their index below them or not
     radix_counts     of every block of keys: how many have which digit

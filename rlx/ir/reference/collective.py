@@ -1,4 +1,4 @@
-"""Collectives in NumPy: what each member gets, given the arrays of all of them.
+"""Collectives in NumPy, from the arrays of all members.
 
 A communicator is a number here. Its group is entered in `GROUPS` by its maker:
 members that are threads of one process (`rlx.distributed.simulate`), or the ranks of MPI.
@@ -17,7 +17,7 @@ from rlx.ir.reference.registry import Array, reference
 
 
 class Group(Protocol):
-    """The members of an axis, as one of them sees them."""
+    """The members of an axis, and the number of this one."""
 
     @property
     def rank(self) -> int:

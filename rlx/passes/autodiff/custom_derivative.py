@@ -1,4 +1,4 @@
-"""Calls of functions with stated derivatives, before and after one differentiation.
+"""Calls with custom derivatives: expansion before, and cleanup after one differentiation.
 
     %y = custom_call %x {forward = ...}    ->    %f = (the nodes of forward)
                                                  %y = custom_derivative %f, %x

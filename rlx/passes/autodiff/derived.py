@@ -1,4 +1,4 @@
-"""Derived rules as graphs: how they are asked for, laid out and grafted in.
+"""Derived rules as graphs: requests, construction, and insertion into a graph.
 
 A rule that an op does not state itself (`sweep` derives it) becomes a graph from (operands,
 results, given derivatives) to derivatives. It is made once per request and grafted, without
@@ -27,7 +27,7 @@ Sparse: TypeAlias = tuple[Value | None, ...]
 
 
 class Decline(enum.Enum):
-    """What a rule returns to leave a case to the op's formula."""
+    """Returned by a rule to fall back to the op's formula."""
 
     BY_FORMULA = "by formula"
 
@@ -135,7 +135,7 @@ def present(values: Iterable[Value | None]) -> tuple[Value, ...]:
 
 
 def place(values: Iterable[Value | None], mask: Mask) -> Sparse:
-    """Return `values` spread over the positions that `mask` marks."""
+    """Scatter `values` to the positions that `mask` marks; None elsewhere."""
     remaining = iter(values)
     return tuple(next(remaining) if has else None for has in mask)
 

@@ -1,4 +1,4 @@
-"""Derivatives in many directions at once: what depends on no direction is computed once.
+"""Derivatives in many directions: common factors are computed once.
 
 The tangent of `a / b` is `da / b - ...`, a division for each direction. In many directions it is
 `da * (1 / b)`, whose reciprocal all of them share; it rounds twice.

@@ -1,4 +1,4 @@
-"""What can be wrong with a request for a derivative."""
+"""Errors of differentiation."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from rlx.passes.autodiff.sweep import jvp_in_graph
 
 @dataclass(frozen=True, slots=True)
 class Tangents:
-    """A graph with tangents, and how to find one's way in it."""
+    """A graph with tangents, and its maps of values."""
 
     graph: Graph
     names: tuple[str, ...]
@@ -47,7 +47,7 @@ def jvp(graph: Graph, tangent_for: Sequence[Value | str]) -> Graph:
 
 
 def push(graph: Graph, tangent_for: Sequence[Value | str]) -> Tangents:
-    """Do what `jvp` does and return where everything went."""
+    """As `jvp`, also returning the map from values to their tangents."""
     leaves = [_require_leaf(find_value(graph, target)) for target in tangent_for]
     copied = prepare(graph, f"{graph.name}_jvp")
     copy, value_map = copied.graph, copied.value_map

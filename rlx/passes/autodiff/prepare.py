@@ -1,4 +1,4 @@
-"""Preparation for differentiation: fused ops give way to their bodies.
+"""Preparation for differentiation: fused ops are replaced by their bodies.
 
     %y = fused %x {body = ...}        ->        the nodes of the body
 

@@ -31,7 +31,7 @@ from rlx.passes.autodiff.derived import Derivatives as Derivatives
 
 @dataclass(frozen=True, slots=True)
 class Pullback:
-    """What a reverse rule is given besides the operands."""
+    """Context of a reverse rule: cotangents, results, wanted operands."""
 
     graph: Graph
     results: tuple[Value, ...]
@@ -54,7 +54,7 @@ class Pullback:
 
 @dataclass(frozen=True, slots=True)
 class Pushforward:
-    """What a forward rule is given besides the operands."""
+    """Context of a forward rule: tangents, results."""
 
     graph: Graph
     results: tuple[Value, ...]

@@ -32,7 +32,7 @@ TRAINING: Missing = "zero"
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A graph with gradients, and how to find one's way in it."""
+    """A graph with gradients, and its maps of values."""
 
     graph: Graph
     seed: str
@@ -61,7 +61,7 @@ def grad(graph: Graph, wrt: Sequence[Value | str], *, missing: Missing = STRICT)
 def differentiate(
     graph: Graph, wrt: Sequence[Value | str], *, missing: Missing = STRICT
 ) -> Gradient:
-    """Do what `grad_with_loss` does and return where everything went."""
+    """As `grad_with_loss`, also returning the map from values to their gradients."""
     targets = _checked_targets(graph, wrt)
     copied = prepare(graph, f"{graph.name}_grad", targets)
     copy, value_map = copied.graph, copied.value_map

@@ -50,7 +50,7 @@ _LARGEST_DIAGONAL = 512
 
 @graph_pass
 def spectral_functions(graph: Graph) -> Rewritten:
-    """State the derivatives of products `v diag(h) v.T` of the vectors of one decomposition."""
+    """Give products `v diag(h) v.T` of one decomposition's vectors custom derivatives."""
     if not any(node.op in (ops.eigh, ops.svd) for node in graph.nodes):
         return unchanged(graph)
     stated = {node.operands[0] for node in graph.nodes if node.op is ops.custom_derivative}

@@ -53,12 +53,12 @@ class FirstError:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """The number, and what all checks tell: what a loop carries."""
+        """The error number and the payloads of all checks: the carries of a loop."""
         return self.number, *(value for values in self.payloads for value in values)
 
 
 def by_report(values: Sequence[Value], counts: Sequence[int]) -> list[tuple[Value, ...]]:
-    """Split what all checks tell into `counts` of values."""
+    """Split the payloads of all checks by `counts` of values."""
     rest = iter(values)
     return [tuple(next(rest) for _ in range(count)) for count in counts]
 

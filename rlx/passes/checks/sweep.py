@@ -51,7 +51,7 @@ class Functionalized:
         return outputs[self.state :]
 
     def results_alone(self) -> Graph:
-        """Return the program without what its checks say."""
+        """Return the program without the outputs of its checks."""
         alone = Graph(self.graph.name)
         inputs = [alone.input_of(str(x.node.name), x.type) for x in self.graph.inputs]
         alone.set_outputs(alone.inline(self.graph, inputs)[self.state :])
@@ -170,7 +170,7 @@ class _Sweep:
 
     @_rules(ops.while_loop)
     def while_loop(self, node: Node, operands: list[Value]) -> Sequence[Value]:
-        """Check what the condition does before the loop, and after every trip."""
+        """Check the condition before the loop and after every trip."""
         body, condition = (
             self._made(node.attribute("body")),
             self._made(node.attribute("condition")),
@@ -200,7 +200,7 @@ class _Sweep:
 
     @_rules(ops.switch)
     def switch(self, node: Node, operands: list[Value]) -> Sequence[Value]:
-        """Return from every branch what the checks of all of them tell."""
+        """Return from every branch the payloads of the checks of all branches."""
         branches = [self._made(branch) for branch in node.attribute("branches")]
         reports = [report for branch in branches for report in branch.reports]
         counts = [count for branch in branches for count in branch.counts]

@@ -23,7 +23,7 @@ Bundle = list[Node]
 
 @graph_pass
 def bundle_collectives(graph: Graph) -> Rewritten:
-    """Join the operands of small `all_reduce`s that do not need each other.
+    """Join the operands of small, independent `all_reduce`s.
 
     %3: f32[4] = all_reduce %1       %3: f32[6] = concat %1, %2
     %4: f32[2] = all_reduce %2  ->   %4: f32[6] = all_reduce %3

@@ -97,14 +97,14 @@ class _Body:
                     self._declare(outer, self._role(node, position, outer))
 
     def _role(self, node: Node, position: int, outer: Value) -> str:
-        """Return what `outer` is to `node`: for an anchor a bias, a scale, an addend."""
+        """Return the role of `outer` in `node`: a bias, a scale, an addend of an anchor."""
         if self.group.anchor is None or node is self.group.anchor:
             return _operand_name(node, position)
         is_spread = outer.type.elements != node.results[0].type.elements
         return _ROLES.get((node.op.name, is_spread)) or _operand_name(node, position)
 
     def _outermost(self, value: Value) -> list[Value]:
-        """Return what `value` is recomputed from, as far as it is not known already."""
+        """Return the values from which `value` is recomputed and which are not available yet."""
         found: dict[Value, None] = {}
         pending, seen = [value], {value}
         while pending:

@@ -96,7 +96,7 @@ class Claims:
         return None
 
     def inside_epilogue(self, producer: Node, group: Group, anchor: Node) -> Obstacle | None:
-        """Only what the epilogue alone reads joins it."""
+        """Return what keeps a producer out of the epilogue: other readers, or the anchor's reads."""
         # What only the group reads is before the anchor only if that reads it.
         if anchor in self.groups.readers[producer]:
             return Reason.STORED_OPERANDS.because(anchor.op.name)
@@ -105,7 +105,7 @@ class Claims:
         return self._not_private(producer, group)
 
     def before_anchor(self, producer: Node, group: Group, anchor: Node) -> Obstacle | None:
-        """What feeds operand 0 joins; before a norm or softmax, others may read it, too."""
+        """Return what keeps a producer out of the prologue; it must feed operand 0 only."""
         if producer in map(source_of, anchor.operands[1:]):
             return Reason.OTHER_OPERAND.because(anchor.op.name)
         if not self.policy.suits_prologue(producer, anchor):

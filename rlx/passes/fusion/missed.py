@@ -1,4 +1,4 @@
-"""Missed fusions and their reasons, found by asking the finished groups again."""
+"""Missed fusions and their reasons, from a second query of the final groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusion heuristics: what is fused and what is left alone, each with its reason."""
+"""Fusion heuristics, each with its reason."""
 
 from __future__ import annotations
 

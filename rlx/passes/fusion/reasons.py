@@ -1,4 +1,4 @@
-"""Why two nodes that touch are not one kernel: typed reasons, with a sentence each."""
+"""Typed reasons why a producer and a consumer are not fused, with a sentence each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlx.ir.graph import Node
 
 
 class Reason(enum.Enum):
-    """A sentence each; `{found}` and `{limit}` are what was found and what would have done."""
+    """A sentence each; `{found}` is the value found, `{limit}` the largest allowed."""
 
     SHAPES = "shapes differ: {found} is not {limit}, which the kernel computes"
     LONG_BODY = "the kernel would compute {found} nodes, of {limit} at most"
@@ -29,7 +29,7 @@ class Reason(enum.Enum):
     ORDER = "an earlier choice prevents it"
 
     def because(self, found: object = None, limit: object = None) -> Obstacle:
-        """Return this reason with what was found, and what would have done."""
+        """Return this reason with the value found and the limit."""
         return Obstacle(self, found, limit)
 
 

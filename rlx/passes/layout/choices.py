@@ -1,4 +1,4 @@
-"""Why a node got its kernel: typed reasons for tiles, layouts and libraries."""
+"""Typed reasons for the choice of a kernel: tiles, layouts, libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlx.ir.lowering import Lowering
 
 
 class Why(enum.Enum):
-    """A sentence each; `{found}` and `{limit}` are what was found and what would have done."""
+    """A sentence each; `{found}` is the value found, `{limit}` the threshold."""
 
     GIVEN = "the schedule that was given, or measured as the fastest"
     WIDENED = "multiplied in f32 and rounded once: there are no tiles of {found}"

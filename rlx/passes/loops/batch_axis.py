@@ -35,7 +35,7 @@ class Lanes:
     partial: frozenset[Value] = frozenset()
 
     def is_apart(self, value: Value) -> bool:
-        """True if each instance has its own `value`, or its own share of it."""
+        """True if `value` has the batch axis, or is a partial sum per instance."""
         return value in self.axes or value in self.partial
 
     def local_shape(self, value: Value) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ NO_LANES = Lanes(1, {})
 
 
 class MixedError(Exception):
-    """The instances do not stay apart."""
+    """The instances along an axis depend on each other."""
 
 
 def find_lanes(body: Graph, num_carries: int) -> Lanes | None:
@@ -158,7 +158,7 @@ class _Search:
                 raise MixedError
 
     def demand(self, value: Value, axis: int) -> None:
-        """Have the lanes of `value` on `axis`, and so those of what it is computed from."""
+        """Assign the batch axis `axis` to `value`, and the corresponding axes to its operands."""
         if value in self.axes:
             self._assign(value, axis)
             return

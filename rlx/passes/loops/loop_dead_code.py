@@ -52,7 +52,7 @@ def loop_dead_code(graph: Graph) -> Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class _Keep:
-    """Which positions of a control node stay."""
+    """Positions of a control node that are kept."""
 
     operands: list[int]
     results: list[int]

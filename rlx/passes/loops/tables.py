@@ -20,7 +20,7 @@ from rlx.ir.op import OpDef, Trait
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What a body leaves in memory."""
+    """Tables of a body: arrays in memory, with their reads and updates."""
 
     versions: dict[Value, int] = field(default_factory=dict)
     """Values that are tables -> the position of the input whose memory they share."""

@@ -1,1 +1,1 @@
-"""What makes a graph ready for planning and lowering."""
+"""Passes that prepare a graph for planning and lowering."""

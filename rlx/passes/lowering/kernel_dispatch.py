@@ -1,4 +1,4 @@
-"""Kernel dispatch: whether an op takes its own kernel, or its body of other ops.
+"""Kernel dispatch: choice between an op's own kernel and its decomposition.
 
     %1: f32[1, 2, 4, 4] = resize_nearest_2x %0   ->  %1 = reshape %0, %2 = expand %1, ...
 

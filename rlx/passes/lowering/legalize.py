@@ -1,4 +1,4 @@
-"""Legalization: ops that speak to transforms alone are dropped, and unsupported ones are named."""
+"""Legalization: ops that only transforms use are dropped, and unsupported ops are errors."""
 
 from __future__ import annotations
 

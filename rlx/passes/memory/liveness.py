@@ -1,4 +1,4 @@
-"""Liveness and ownership: who owns memory, from which step to which; reuse in place."""
+"""Liveness of buffers and their aliases, and in-place reuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory plan: where every value lives in the one arena."""
+"""The memory plan: byte offset and lifetime of every value in one arena."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What computes in 16 bits: a choice by class of op."""
+"""Policies of mixed precision: classes of ops that are computed in 16 bits."""
 
 from __future__ import annotations
 

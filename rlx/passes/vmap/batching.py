@@ -1,4 +1,4 @@
-"""What a batching rule is given, and the few tensor manipulations that rules share.
+"""Context of batching rules, and their common tensor manipulations.
 
 A batched value carries the batch axis in front: the `x` of one example, `f32[3, 4]`, is
 `f32[B, 3, 4]`. A shared value is the same for every example and has no such axis.
@@ -39,7 +39,7 @@ class MappedAxis:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """What a rule is given besides the operands; at least one operand is batched."""
+    """Context of a batching rule; at least one operand is batched."""
 
     graph: Graph
     axis: MappedAxis

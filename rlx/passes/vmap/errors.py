@@ -1,4 +1,4 @@
-"""What can be wrong with a request for a batched graph."""
+"""Errors of batching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batching rules: what an op does with operands that carry a batch axis in front.
+"""Batching rules of ops, for operands with a leading batch axis.
 
     shift_axes(ops.softmax)            # attributes `axis` and `axes` move by one
     leading(ops.topk)                  # leading axes are examples already
@@ -26,7 +26,7 @@ from rlx.passes.vmap.errors import UnknownRuleError
 
 
 class Decline(enum.Enum):
-    """What a rule returns to leave a case to the op's formula."""
+    """Returned by a rule to fall back to the op's formula."""
 
     BY_FORMULA = "by formula"
 

@@ -1,4 +1,4 @@
-"""What samples say: ranks, the most frequent value, errors of means."""
+"""Statistics of samples: ranks, mode, standard error of the mean."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ zero(ops.check, because="it is done for its effect, which the values of a progra
 
 @vjp(ops.checkpoint)
 def checkpoint_vjp(at: Pullback, *operands: Value, body: Graph, kept: int) -> Derivatives:
-    """Run the body again, and its pullback, on operands that wait for the cotangents.
+    """Rerun the body and its pullback, on operands with a barrier on the cotangents.
 
     What the body computes then lives only around its own backward pass. What it keeps is not
     computed again, nor what only that was computed from.

@@ -1,4 +1,4 @@
-"""Functions from outside have the derivatives that are stated around the call of them."""
+"""External functions have no derivative of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives under `vmap`: over the axis that it maps, arrays; over another, one more axis.
+"""Collectives under `vmap`: over the mapped axis, array ops; over another, batched collectives.
 
 Where the mapped axis is the collective's own, the members are the examples: a sum over them is
 a reduction of the batch axis, and a result that all of them share has no such axis.

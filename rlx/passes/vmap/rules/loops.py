@@ -1,4 +1,4 @@
-"""Loops and branches: one loop steps all examples as long as they agree on the way.
+"""Loops and branches: one loop for all examples, masked if the predicate is batched.
 
 A carry is batched if its first value is, or if a trip makes it so. Where the examples
 themselves decide how long to loop or where to branch, all of them go every way and each keeps
