@@ -1,6 +1,6 @@
 """Trees under JAX's names: `rlx.tree_util.tree_map_with_path`, `register_pytree_node_class`, ...
 
-What a tree is, and the functions that rlx itself uses, stand in `rlx.tracing.pytree`.
+What a tree is, and the functions that rlx itself uses, are in `rlx.tracing.pytree`.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_func: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Make a class a container whose children have keys, which stand in the paths of leaves."""
+    """Make a class a container whose children have keys, which occur in the paths of leaves."""
     del flatten_func
 
     def split(x: Any) -> tuple[list[Any], Hashable]:

@@ -46,7 +46,7 @@ class Cost:
 def thunk_cost(thunk: AnyThunk, binding: Binding) -> Cost:
     """Return the cost of a thunk at a binding of its symbols.
 
-    A `while` counts as one trip and a branch as its most expensive side: only a run could tell.
+    A `while` counts as one trip, and a branch as its most expensive side.
     """
     match thunk:
         case Thunk():

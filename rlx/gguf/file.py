@@ -5,7 +5,7 @@
     file.tensor_bytes("token_embd.weight")     # as stored in the file, mapped into memory
     file.dequant_f32("token_embd.weight")      # decoded
 
-Nothing is believed before it is checked: a damaged file is a FormatError that names the key or
+Everything is validated before use: a damaged file is a FormatError that names the key or
 tensor, never a crash, and never memory that only the file says is needed.
 """
 

@@ -26,7 +26,7 @@ def is_nonnegative(extent: Extent) -> bool:
 
 
 def is_collecting() -> bool:
-    """True inside of `demanded`: what inference has cached says nothing then."""
+    """True inside of `demanded`: cached results of inference do not apply then."""
     return _demanded.get() is not None
 
 

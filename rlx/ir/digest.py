@@ -26,7 +26,7 @@ _SMALL = 256
 VERSIONS: dict[str, str] = {}
 """Op that a user defined -> what changes whenever its rules or its kernel do."""
 _MARSHAL_VERSION = 2
-"""The last one without back references, which would tell equal objects from the same object."""
+"""The last version without back references, which differ for equal and identical objects."""
 
 
 def graph_digest(graph: Graph) -> str | None:

@@ -73,8 +73,8 @@ class CallTarget:
 
     def replace(self, function: HostFunction | None, address: int) -> None:
         self.function, self.address = function, address
-        for tell in self.watchers:
-            tell()
+        for notify in self.watchers:
+            notify()
 
     def symbol(self, operands: int, results: int) -> str:
         """Return what compiled code calls the target: a C function by its own name."""

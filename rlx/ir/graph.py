@@ -492,7 +492,7 @@ class Graph(builders.Builders[Value]):
         self.communicators = dict(source.communicators)
 
     def _coerce(self, definition: OpDef, operands: Sequence[Operand]) -> list[Value]:
-        chooses = definition.operands[:1] == ("condition",)  # its dtype says nothing of the rest
+        chooses = definition.operands[:1] == ("condition",)  # of a dtype of its own
         anchor = next((o.dtype for o in operands[chooses:] if isinstance(o, Value)), None)
         return [
             operand if isinstance(operand, Value) else self._embed(operand, anchor)

@@ -398,7 +398,7 @@ def evaluate(extent: Extent, binding: Mapping[str, int]) -> int:
 def bind_symbol(extent: Dim, size: int, binding: dict[str, int]) -> bool:
     """Bind the only symbol of an extent that is unknown; return whether there was one.
 
-    The extent must be linear in it: its quotients, and products with itself, do not tell it.
+    The extent must be linear in it: its quotients, and products with itself, do not determine it.
     """
     unknown = [symbol for symbol in extent.symbols if symbol.name not in binding]
     if len(unknown) != 1 or not _is_linear(extent, unknown[0]):

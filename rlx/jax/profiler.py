@@ -1,4 +1,4 @@
-"""`jax.profiler`: the marks that programs leave; `rlx.report` and `perf` tell where time goes."""
+"""`jax.profiler`: the marks that programs leave; `rlx profile` and `perf` measure times."""
 
 from __future__ import annotations
 

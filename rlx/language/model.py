@@ -137,7 +137,7 @@ class LanguageModel:
         return batch.generate(prompts, max_tokens=max_tokens, stop=ends)
 
     def _batch(self, size: int) -> Batch:
-        """Return the programs for `size` sequences; those not used for long are let go."""
+        """Return the programs for `size` sequences; the least recently used are dropped."""
         from rlx.language.batch import Batch  # all ops, which one sequence needs not
 
         if size not in self._batches:

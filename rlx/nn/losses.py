@@ -1,4 +1,4 @@
-"""Losses, one number per example: take the mean where one is wanted."""
+"""Losses, one number per example: average them for a scalar loss."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Divisions, shifts and angles as operators of ONNX, with the values at which these leave off.
 
-The standard says nothing of integers divided by zero, nor of shifts of signed ones; a runtime may
+The standard does not define integers divided by zero, nor of shifts of signed ones; a runtime may
 trap there. What rlx defines is written out.
 """
 

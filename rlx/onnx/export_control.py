@@ -21,7 +21,7 @@ def _body(
 ) -> Any:  # fmt: skip
     """Return what `writer` has of a body as a graph; `inputs` are (name, element type, shape).
 
-    `types` are those of the outputs: a loop without trips has no other way to tell them.
+    `types` are those of the outputs: a loop without trips has no values to infer them from.
     """
     named = [f"{name}_output_{place}" for place in range(len(outputs))]
     for given, output in zip(outputs, named, strict=True):
@@ -157,5 +157,5 @@ def _chosen(
 
 @export_rule("barrier")
 def barrier(writer: Any, node: Node, x: str, *dependencies: str) -> str:
-    """ONNX says nothing about when a node is computed."""
+    """ONNX does not specify when a node is computed."""
     return str(writer.emit("Identity", [x]))

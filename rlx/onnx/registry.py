@@ -64,7 +64,7 @@ def operator(
     """Register a translator for operators, from a version of their opset on.
 
     `Operator` documents `on_host` and `sums_products`; `rest` is the function to which it
-    hands on attributes that operators have in common.
+    passes on attributes that operators have in common.
     """
 
     def register(translate: Translator) -> Translator:

@@ -57,7 +57,7 @@ class Stage:
 
 
 def with_extents(stage: Stage, values: Mapping[str, Any]) -> Stage:
-    """Return `stage` with numbers for symbolic extents among what it leaves, as `values` tell."""
+    """Return `stage` with numbers in `values` for the symbolic extents of its results."""
     if not any(map(is_symbolic, stage.leaves)):
         return stage
     declared = {str(value.node.name): value.type.shape for value in stage.graph.inputs}

@@ -95,7 +95,7 @@ def deferred(array: Any, finish: Callable[[Array], Any], labels: tuple[Any, ...]
 
 
 def is_known(value: Any) -> bool:
-    """True if no run is needed to tell `value`."""
+    """True if `value` is known without a run."""
     if isinstance(value, list):
         return all(map(is_known, value))
     return value is None or isinstance(value, (np.ndarray, Map))

@@ -81,7 +81,7 @@ class Artifact:
 
     @property
     def info_header(self) -> Path:
-        """The header of what all artifacts tell about themselves."""
+        """The header of the description that all artifacts have."""
         return self.directory / "rlx_info.h"
 
     def write_weights(self, path: Path | str, params: Mapping[str, Any]) -> Path:

@@ -5,7 +5,7 @@ is a view, and a result costs no more than a bare array. What differs: its opera
 `rlx.numpy`, which attaches them (`rlx.numpy.methods`), so that types promote as inside `jit`;
 NumPy's functions see it as a plain array and return plain arrays.
 
-Compiled graphs (`rlx.compile`, `Session`) speak NumPy: their results are plain arrays.
+Compiled graphs (`rlx.compile`, `Session`) return NumPy arrays: their results are plain arrays.
 """
 
 from __future__ import annotations

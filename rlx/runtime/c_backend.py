@@ -131,7 +131,7 @@ class CBackend:
         toolchain = self.toolchain or find_toolchain()
         cache = self.cache or Cache(cache_directory())
         flags = (*proven_flags(toolchain, target), *more_flags, *self.more_flags)
-        # The compiler takes `native` from this CPU: a cache shared by machines must tell them.
+        # The compiler takes `native` from this CPU: a shared cache must distinguish CPUs.
         machine = (target.architecture, target.cpu, *sorted(target.features))
         key = content_key(
             text, *toolchain.command, toolchain.version, *flags, *machine, _ABI_VERSION

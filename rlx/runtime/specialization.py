@@ -114,7 +114,7 @@ class ArenaViews:
         )
 
     def _check_extents(self, binding: Mapping[str, int]) -> None:
-        """Ask the ops for what none can tell from the bounds alone."""
+        """Check conditions of ops that the bounds alone do not decide."""
         if self._origin.takes_all_extents:
             return
         from rlx.ir.reference.interpreter import check_extents

@@ -74,7 +74,7 @@ def render(
 ) -> Any:
     """Draw `scene` as `view`, a `camera`, sees it: `[height, width, 4]`, light and alpha.
 
-    Light is linear: displays want `linear_to_display` of it.
+    Light is linear: apply `linear_to_display` for displays.
     """
     from rlx.custom import apply
     from rlx.splat.ops import gaussian_splat_render  # its kernels are loaded for the first image

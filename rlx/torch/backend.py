@@ -119,7 +119,7 @@ def boxed(graph: CompiledGraph) -> Callable[..., Any]:
         for place in graph.cotangents:
             args[place] = resolved(args[place])
         results = graph(args)
-        args.clear()  # what the caller let go of is released before results are used
+        args.clear()  # the caller's references are released before results are used
         return results
 
     call._boxed_call = True  # type: ignore[attr-defined]

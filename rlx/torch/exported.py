@@ -51,7 +51,7 @@ def from_torch(
 
     A module is traced by `torch.export` at `example_inputs`, a tuple of tensors, in the mode that
     it is in (`model.eval()` for inference). `dynamic_shapes` are those of `torch.export`; an
-    `rlx.Dim` with a bound may stand for its `Dim`.
+    `rlx.Dim` with a bound may replace its `Dim`.
     """
     if isinstance(program, ExportedProgram):
         return TorchFunction(program, names_of(program, dynamic_shapes))

@@ -62,7 +62,7 @@ def trace_carried(
 ) -> tuple[TracedFunction, list[Specification]]:
     """Trace a body whose first `count` inputs and outputs are carries.
 
-    A weakly typed carry that comes out as another dtype enters in the one where both meet, and one
+    A weakly typed carry that comes out as another dtype enters in the common dtype of both, and one
     that varies over more ranks varies over them from the start; the specs are returned
     as they became.
     """

@@ -46,11 +46,11 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "c64": ("c128",),
     "c128": (),
 }
-"""The next wider types; floats of eight bits meet no other type, as in JAX."""
+"""The next wider types; floats of eight bits promote to no other type, as in JAX."""
 
 
 def promote_types(types: Iterable[ElementType]) -> ElementType:
-    """Return the type in which `types` meet."""
+    """Return the common type to which `types` promote."""
     given = list(types)
     if not given:
         raise InputError(

@@ -1,8 +1,8 @@
 """Traces: nested graphs under construction, and captures between them.
 
-While a function is traced, its array arguments are `TracedArray`s that stand for values of the
+While a function is traced, its array arguments are `TracedArray`s for values of the
 trace's graph. Operations go to the innermost open trace. An array of an enclosing trace that
-meets one there is captured: it becomes one more input of the inner graph, bound when that graph
+uses one there is captured: it becomes one more input of the inner graph, bound when that graph
 is inlined. An array of a trace that has ended has leaked.
 """
 
@@ -58,7 +58,7 @@ class Trace:
         self.functionalizes_checks = False
         """`checkify` traces: a check becomes a result of the function."""
         self.captured: list[TracedArray] = []
-        """Arrays of enclosing traces, in the order of the inputs that stand for them."""
+        """Arrays of enclosing traces, in the order of the inputs that replace them."""
         self._inputs: dict[Value, Value] = {}
         self._numbers: dict[tuple[DType, bytes], Value] = {}
         """Constants without axes, one for each."""

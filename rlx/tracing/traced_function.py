@@ -138,7 +138,7 @@ def _compiled_outputs(
 ) -> list[Any] | None:
     """Run a graph of much work compiled, where it ran often enough; None: interpret it.
 
-    An error is for the interpreter to tell, too.
+    Errors are raised by the interpreter, too.
     """
     cost = eager.counted_work(graph)
     key = graph_digest(graph) if cost else None

@@ -49,7 +49,7 @@ def scan(
     Without `xs`, `f` is given `None` and `length` says how often. With `reverse` the rows are
     taken from the last to the first. A symbolic number of steps is one within its bound: so many
     are run, the others are skipped. Reverse-mode derivatives store the carries of at most
-    `checkpoints` steps, where that is given, and compute the others again; `"sqrt"` stands for
+    `checkpoints` steps, where that is given, and compute the others again; `"sqrt"` means
     the square root of the number of steps, with which memory is least.
     """
     require_arguments("scan", "body", f, ("carry", "x"))

@@ -54,7 +54,7 @@ class CustomVmap(CustomFunction):
     def def_vmap(self, vmap_rule: Function) -> Function:
         """State the rule: `rule(axis_size, in_batched, *args)` returns `(result, out_batched)`.
 
-        `in_batched` and `out_batched` tell, in trees, what has the batch axis, the first one.
+        `in_batched` and `out_batched` are trees of bools: which arrays have the leading batch axis.
         """
         self._known = {}
         self._rule = functools.partial(self._state, vmap_rule)

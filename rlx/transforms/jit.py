@@ -222,7 +222,7 @@ class JittedFunction:
     # Looking inside
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
-        """Return the traced graph of a call; a `TensorType` may stand for an array."""
+        """Return the traced graph of a call; a `TensorType` may replace an array."""
         return self._trace(args, kwargs).graph
 
     def graph_and_tree(self, *args: Any, **kwargs: Any) -> tuple[Graph, TreeDef]:
@@ -231,7 +231,7 @@ class JittedFunction:
         return program.graph, program.tree
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """Trace a call; a `ShapeDtypeStruct` may stand for an array."""
+        """Trace a call; a `ShapeDtypeStruct` may replace an array."""
 
         def compile() -> Compiled:
             leaves, tree = tree_flatten((args, kwargs))

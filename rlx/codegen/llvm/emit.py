@@ -93,7 +93,7 @@ class _ModuleEmitter:
         self._define(kernel, f"{linkage} i32 @{kernel.name}", params, "i32 0", _KERNEL)
 
     def entry(self, entry: Kernel) -> None:
-        # Other threads work on the same arena: entries promise nothing about their pointers.
+        # Other threads work on the same arena: entries have no attributes on their pointers.
         params = [*_pointers(entry, lambda _: ""), *_scalars(entry)]
         self._define(entry, f"i32 @{entry.name}", params, "i32 0", _ENTRY)
 

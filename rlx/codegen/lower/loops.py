@@ -1,7 +1,7 @@
 """Loops and branches that do not fit in registers: thunks around the thunks of their bodies.
 
 The carries of a loop live in its results: the first ones are copied there once, and the body
-replaces them in place (`passes.bufferize_loops` sees to it that it can). Consts and rows of `xs`
+replaces them in place (`passes.bufferize_loops` ensures that it can). Consts and rows of `xs`
 are read, and rows of `ys` written, in place.
 """
 

@@ -1,7 +1,7 @@
 # ruff: noqa: F403
 """Every op, by name: `from rlx.ir import ops; ops.tanh`.
 
-A family's file says what its ops take, mean and promise. It is loaded when one of its names is
+A family's file declares types, formulas and traits of its ops. It is loaded when one of its names is
 first asked for.
 """
 

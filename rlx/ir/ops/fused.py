@@ -113,7 +113,7 @@ def sibling_key(node: Node) -> tuple[Shape, tuple[int, ...], Shape] | None:
 
 
 def are_siblings(nodes: Sequence[Node]) -> bool:
-    """True for reductions over the same axes of one shape, as far as their types tell."""
+    """True for reductions over the same axes of one shape, by their types."""
     keys = {sibling_key(node) for node in nodes}
     return len(keys) == 1 and None not in keys
 

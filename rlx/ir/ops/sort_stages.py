@@ -102,7 +102,7 @@ def radix_move(keys: TensorType, starts: TensorType, *, start: int, bits: int) -
 def sorted_values(keys: TensorType, x: TensorType) -> TensorType:
     """Turn sorted keys, without indices, into the elements of `x` that they encode.
 
-    Keys do not tell zeros and NaNs apart: they come as `x` has them.
+    Keys do not distinguish zeros and NaNs, which come in the order of `x`.
     """
     require_dtype(keys, "i32 i64")
     return x.with_shape(keys.shape)

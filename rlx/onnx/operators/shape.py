@@ -1,4 +1,4 @@
-"""Operators that move elements, and those that tell or make shapes."""
+"""Operators that move elements, and those that return or change shapes."""
 
 from __future__ import annotations
 
@@ -367,7 +367,7 @@ def range_(start: Static, limit: Static, delta: Static, *, stash_type: int = 1) 
 
 
 def _symbolic_range(start: Any, limit: Any, delta: Any) -> Any:
-    """Return a range of as many numbers as extents tell."""
+    """Return a range whose length is symbolic."""
     (first,), (last,), (step,) = map(integers, (start, limit, delta))
     if isinstance(step, Dim) or step == 0:
         raise UnsupportedError(

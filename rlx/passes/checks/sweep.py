@@ -3,7 +3,7 @@
     %2: i32[] = check %1, %0 {report = 7}        ->   nothing, and three results more:
     return %3                                         the error's number, %0, %3
 
-A body is functionalized by itself. A loop carries the first error and what its checks tell, a
+A body is functionalized by itself. A loop carries the first error and the payloads of its checks, a
 branch returns them, with zeros for the checks of the branches not taken.
 """
 
@@ -34,7 +34,7 @@ class Functionalized:
     """A program without checks, whose first results say what would have failed."""
 
     graph: Graph
-    """Its outputs: the number of the error, what all checks tell, the results."""
+    """Its outputs: the number of the error, the payloads of all checks, the results."""
     reports: tuple[Report, ...]
     counts: tuple[int, ...]
     """How many values the text of each report has."""

@@ -96,7 +96,7 @@ class Claims:
         return None
 
     def inside_epilogue(self, producer: Node, group: Group, anchor: Node) -> Obstacle | None:
-        """Return what keeps a producer out of the epilogue: other readers, or the anchor's reads."""
+        """Return what keeps a producer out of the epilogue: another reader, or the anchor."""
         # What only the group reads is before the anchor only if that reads it.
         if anchor in self.groups.readers[producer]:
             return Reason.STORED_OPERANDS.because(anchor.op.name)

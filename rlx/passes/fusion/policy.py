@@ -47,7 +47,7 @@ class FusionPolicy:
     """Rows from which vectors over their results pay for another kernel."""
 
     most_pieces: int = 4
-    """Operands of a `concat` that its readers tell apart; more are better copied once."""
+    """Most operands of a `concat` that is fused into its readers; larger ones are copied."""
 
     most_recomputed: int = 12
     """Cheap operations that are repeated rather than stored: about a load from the next cache."""

@@ -401,7 +401,7 @@ def turned_product(node: Node, target: Target) -> Value | None:
 
 
 def without_transpose(value: Value) -> tuple[Value, bool]:
-    """Strip a transpose of the last two axes; tell whether there was one."""
+    """Strip a transpose of the last two axes; also return whether there was one."""
     if value.op is not ops.transpose or value.rank < 2:
         return value, False
     order = tuple(range(value.rank))

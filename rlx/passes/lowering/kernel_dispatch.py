@@ -77,7 +77,7 @@ class KernelDispatch:
     def takes_body(self, definition: OpDef, supported: Collection[str] = ()) -> bool:
         """Return whether an op becomes its body on a backend with kernels for `supported`.
 
-        An empty list says nothing of the backend.
+        An empty list means that the backend is unknown.
         """
         if definition not in LOGICAL or definition.name in self.force_native_kinds:
             return False

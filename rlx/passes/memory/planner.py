@@ -136,7 +136,7 @@ def _lay_out_residents(liveness: Liveness, alignment: int) -> tuple[dict[Value, 
 
 
 def _lay_out_outside(liveness: Liveness, alignment: int) -> dict[Value, int]:
-    """Return offsets that tell the values outside of this block apart."""
+    """Return distinct offsets for the values outside of this block."""
     held = [held for held in liveness.ranges.values() if held.outside]
     sizes = [align_up(max(each.size, 1), alignment) for each in held]
     starts = itertools.accumulate(sizes, initial=OUTSIDE)

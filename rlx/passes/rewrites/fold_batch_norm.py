@@ -6,7 +6,7 @@
 
 With `scale = gamma / sqrt(variance + eps)` and `shift = beta - mean * scale`. Only where weights
 and statistics are params or constants, so that this is computed once, and where nothing else reads
-the convolution. A bias between the two, and transposes (channels last), go along. Results
+the convolution. A bias between the two, and transposes (channels last), are kept. Results
 differ by the rounding of other products. Requires batch norm to be a node still: run it before
 formulas are spelled out.
 """

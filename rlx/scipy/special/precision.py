@@ -33,7 +33,7 @@ def rounded_once(special: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _narrow_dtype(arguments: list[Any]) -> Callable[[Any], Any] | None:
-    """Return the cast to the dtype of few digits in which the arrays meet; None for another."""
+    """Return the cast to the dtype of few digits to which the arrays promote; None for another."""
     types = [element_type(x) for x in arguments if hasattr(x, "dtype")]
     if not any(type.dtype in _NARROW for type in types):
         return None

@@ -177,7 +177,7 @@ class _Replay:
     moments: Buffer
     clip: float
     behind: Buffer
-    """Of each pixel: what the light behind the splat in front of it counts for."""
+    """Per pixel: the weight of the light after the current splat."""
 
     @property
     def k(self) -> KernelBuilder:

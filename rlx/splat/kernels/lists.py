@@ -2,7 +2,7 @@
 
 An outline touches consecutive tiles in each row of tiles: an ellipse is convex, and so is its
 part in the row. Splats are visited by distance, in blocks that threads share: first to count the
-entries of each tile, then to write them down behind those of earlier blocks.
+entries of each tile, then to write them after those of earlier blocks.
 """
 
 from __future__ import annotations

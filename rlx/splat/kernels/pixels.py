@@ -177,7 +177,7 @@ class Tile:
         return most.fold(BinaryOp.MAX) > 0.0
 
     def blend(self, at: E, alpha: E, color: Sequence[E]) -> None:
-        """Put a splat behind what the pixels have seen; alpha 0 leaves them as they are."""
+        """Blend a splat under the ones so far; alpha 0 changes nothing."""
         k = self.k
         before = self.dim(at, alpha)
         weight, blended = k.let("weight", before * alpha), k.let("blended", alpha > 0.0)
@@ -196,7 +196,7 @@ class Tile:
         return before
 
     def behind(self, meta: Buffer, at: E) -> list[E]:
-        """Return the light of pixels with the background behind it."""
+        """Return the light of pixels over the background."""
         k = self.k
         through = k.let("through", k.load(self.transmittance, at, LANES))
         return [

@@ -354,7 +354,7 @@ def _box(
 ) -> tuple[list[E], E]:
     """Return first and last column and row of the pixels where alpha reaches the cutoff.
 
-    Also whether these lie in an ellipse: otherwise the splat crosses the camera's plane.
+    Also whether these are in an ellipse: otherwise the splat crosses the camera's plane.
     """
     g00, g01, g11, g0, g1, level = conic
     det, trace = k.let("box_det", g00 * g11 - g01 * g01), g00 + g11

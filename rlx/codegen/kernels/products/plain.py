@@ -7,7 +7,7 @@ One row of the result at a time, a block of columns in local sums:
 Where the columns of `b` lie together (`b` transposed, or one column), each element is a dot
 product instead, which vectors run along, and on small targets, which have few bytes to keep sums
 in. Without vectors, blocks are as wide as registers hold sums: an element of `a` that was loaded
-meets several of `b`; where these lie apart, that pays for more than a few terms. Either operand may
+is used for several of `b`; where these are apart, that pays for more than a few terms. Either may
 be given transposed.
 """
 

@@ -32,7 +32,7 @@ def refuse_derivative_batch(at: Batching, x: Value, *, because: str) -> Batched:
 
 @batch(ops.check)
 def check_batch(at: Batching, failed: Value, *values: Value, report: int) -> Batched:
-    """Check all examples at once, and tell of the last one that fails, as JAX does."""
+    """Check all examples at once, and report the last one that fails, as JAX does."""
     if at.size == 0:
         return MaybeBatched(at.graph.constant(0, DType.I32), batched=False)
     failing = failed if at.batched[0] else at.lift(failed)
