@@ -1,7 +1,7 @@
 # ruff: noqa: F403
 """Every op, by name: `from rlx.ir import ops; ops.tanh`.
 
-A family's file declares types, formulas and traits of its ops. It is loaded when one of its names is
+A family's file declares types, formulas and traits of its ops. It is loaded when a name of it is
 first asked for.
 """
 

@@ -4,7 +4,7 @@ One row of the result at a time, a block of columns in local sums:
 
     for p in K:  for every column j of the block:  sums[j] += a[row][p] * b[p][j]
 
-Where the columns of `b` lie together (`b` transposed, or one column), each element is a dot
+Where the columns of `b` are contiguous (`b` transposed, or one column), each element is a dot
 product instead, which vectors run along, and on small targets, which have few bytes to keep sums
 in. Without vectors, blocks are as wide as registers hold sums: an element of `a` that was loaded
 is used for several of `b`; where these are apart, that pays for more than a few terms. Either may
