@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "guarantees.md"
 AREAS = ("Results", "Derivatives", "Random numbers", "Exported C", "Files", "Errors", "Compiling")
 HEADER = """# What rlx guarantees
 
-Each line names the test that holds it; `make test` runs them all. This page is generated from
+Each line names the test that checks it; `make test` runs them all. This page is generated from
 markers at the tests by `tools/list_guarantees.py`.
 """
 
