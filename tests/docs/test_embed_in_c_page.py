@@ -142,7 +142,7 @@ def test_every_warning_that_is_switched_off_has_its_reason(tmp_path: Path) -> No
 
 def test_cppcheck_has_as_many_reasons_as_the_page() -> None:
     assert len(EXPLAINED) == 5
-    assert "`cppcheck` finds five kinds of things to say" in PAGE.read_text().replace("\n", " ")
+    assert "`cppcheck` reports five kinds of findings" in PAGE.read_text().replace("\n", " ")
 
 
 def test_spelled_out_products_take_more_code_in_the_table() -> None:

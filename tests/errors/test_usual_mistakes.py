@@ -165,7 +165,7 @@ TRANSFORMS: list[Mistake] = [
 MORE_TRANSFORMS: list[Mistake] = [
     (InputError, r"donate_argnums names argument 3, .* has 1",
      lambda: rlx.jit(lambda x: x, donate_argnums=3)(X)),
-    (InputError, r"argnums names argument 5, .* given 1",
+    (InputError, r"argnums names argument 5, .* has 1",
      lambda: rlx.grad(lambda x: x.sum(), argnums=5)(X)),
     (StaticArgumentError, r"argument 1 of type list is not hashable",
      lambda: rlx.jit(lambda x, _: x, static_argnums=1)(X, [1])),
