@@ -11,14 +11,15 @@ import pytest
 import rlx
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.torch import backend
-from tests.docs.test_documentation import blocks
 
 torch = pytest.importorskip("torch")
 
 from rlx.torch.types import as_array  # noqa: E402  imports torch
 
 nn = torch.nn
+
+from rlx.torch import backend  # noqa: E402
+from tests.docs.test_documentation import blocks  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
