@@ -188,7 +188,7 @@ def _phase_entry(
     calls = ThunkCalls(k, arena, extents, kernels)
     for thunk in schedule.phase(phase):
         calls.emit(thunk)
-    doc = "What depends on params and constants only." if phase is Phase.SETUP else "The hot path."
+    doc = "Depends on params and constants only." if phase is Phase.SETUP else "The run phase."
     return k.build([f"{schedule.name}: {doc}"])
 
 

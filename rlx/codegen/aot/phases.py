@@ -35,7 +35,7 @@ def setup_steps(program: Program, layout: ArtifactLayout) -> tuple[PhaseKernel, 
     thunks = program.schedule.phase(Phase.SETUP)
     if not thunks:
         return ()
-    doc = "What depends on params and constants only."
+    doc = "Depends on params and constants only."
     return (_PhaseMaker(program, layout, {}).stretch("setup_phase", thunks, doc),)
 
 
@@ -46,7 +46,7 @@ def run_steps(
     maker = _PhaseMaker(program, layout, layout.extents)
     thunks = program.schedule.phase(Phase.RUN)
     if not is_threaded:
-        return (maker.stretch("run_phase", thunks, "The hot path."),)
+        return (maker.stretch("run_phase", thunks, "The run phase."),)
     steps: list[PhaseKernel] = []
     for shared, group in itertools.groupby(thunks, key=maker.is_shared):
         if shared:
