@@ -165,7 +165,7 @@ def test_several_results_may_be_packed_into_one() -> None:
 
 
 @pytest.mark.usefixtures("forgotten")
-def test_integers_and_floats_meet_in_one_op() -> None:
+def test_integers_and_floats_promote_in_one_op() -> None:
     def custom_picked(index: TensorType, x: TensorType) -> TensorType:
         """`index * x`."""
         assert index.shape == x.shape

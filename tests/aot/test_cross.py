@@ -289,7 +289,7 @@ def test_missing_cross_compiler_names_the_remedy(monkeypatch: pytest.MonkeyPatch
 
 
 @needs_zig
-def test_zig_stands_in_where_there_is_no_c_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zig_is_used_where_there_is_no_c_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RLX_CC", "CC"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nowhere")

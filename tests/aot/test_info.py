@@ -85,7 +85,7 @@ def test_statuses_are_those_that_the_program_can_return(tmp_path: Path) -> None:
     assert "STATUS_INDEX_OUT_OF_RANGE = 5,\n};" in table.source.read_text()
 
 
-def test_a_misaligned_arena_is_told_the_alignment_of_its_target(tmp_path: Path) -> None:
+def test_the_status_of_a_misaligned_arena_names_the_alignment_of_its_target(tmp_path: Path) -> None:
     small = aot(mlp(), tmp_path, target="cortex-m4", emit_only=True)
     assert '"the arena is not aligned to 8 bytes"' in small.source.read_text()
 

@@ -176,7 +176,7 @@ def build_and_check(rows: Sequence[tuple[Any, ...]], directory: Path) -> None:
         check(choice, artifact, library)
 
 
-def test_programs_that_meet_every_pair_of_choices_agree_with_the_reference(
+def test_programs_with_every_pair_of_choices_agree_with_the_reference(
     tmp_path: Path,
 ) -> None:
     rows = list(covering(EVERY))

@@ -38,7 +38,7 @@ def test_a_timeline_shows_what_is_computed_while_a_sum_is_under_way() -> None:
     assert "6000000 us until asked for, 1000000 us waited" in text
 
 
-def test_a_lane_tells_sums_from_work() -> None:
+def test_a_lane_of_the_timeline_distinguishes_sums_and_work() -> None:
     g = Graph("step")
     ranks, x = g.input("ranks", (), "i64"), g.input("x", (64, 64))
     total = g.all_reduce(x, ranks, axis_name="r", axis_size=2, reduction="sum")

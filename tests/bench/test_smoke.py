@@ -78,7 +78,7 @@ def test_ratios_are_ours_to_the_fastest_peer() -> None:
     assert row.ratio == 0.25
 
 
-def test_results_that_differ_are_told() -> None:
+def test_results_that_differ_are_reported() -> None:
     right, wrong = np.ones(3, np.float32), np.array([1, 2, 1], np.float32)
     assert disagreement([right], [right], 1e-6) is None
     assert disagreement([right], [wrong], 1e-6) == "differs by 1.0e+00"

@@ -161,7 +161,7 @@ def test_nan_check_stops_at_the_op_and_its_line(workspace: Path, capsys: Capture
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_completion_knows_every_command(shell: str, capsys: Capture) -> None:
+def test_completion_lists_every_command(shell: str, capsys: Capture) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     for command in helps():
@@ -307,7 +307,7 @@ def test_an_error_of_the_command_itself_names_no_line_of_python(workspace: Path)
     assert "runpy" not in done.stderr
 
 
-def test_the_version_is_told(capsys: Capture) -> None:
+def test_the_version_is_reported(capsys: Capture) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"rlx {rlx.__version__}\n"
 

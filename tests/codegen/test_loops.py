@@ -203,7 +203,7 @@ def test_fibonacci_numbers_by_two_carries() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 300])
-def test_a_condition_of_several_elements_wants_all_of_them(size: int) -> None:
+def test_a_condition_of_several_elements_requires_all(size: int) -> None:
     types: Types = {"c": ((size,), "f64")}
     condition = graph_of("all_small", types, lambda c: ops.lt(c, 8.0))
     body = graph_of("double", types, lambda c: c * 2.0)

@@ -29,20 +29,20 @@ def fault(function: Any, *args: Any, backend: str = "c") -> RlxError:
     "An index out of range is an error that names the index and the extent.",
 )
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_index_out_of_range_is_told_with_its_extent(backend: str) -> None:
+def test_an_index_out_of_range_is_reported_with_its_extent(backend: str) -> None:
     error = fault(lambda x, i: x[i], X, np.array([1, 7]), backend=backend)
     assert error.message == ("gather: index out of range at position 1: 7 for an axis of extent 5")
     assert error.remedy is not None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_negative_index_is_told_as_it_was_written(backend: str) -> None:
+def test_a_negative_index_is_reported_as_it_was_written(backend: str) -> None:
     error = fault(lambda x, i: x[i], X, np.int64(-9), backend=backend)
     assert "-9 as a negative index from the end" in error.message
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_indices_that_pick_together_are_told_as_such(backend: str) -> None:
+def test_indices_that_pick_together_are_reported_as_such(backend: str) -> None:
     error = fault(lambda x, i: x[i, i], X.reshape(1, 5), np.array([0, 7]), backend=backend)
     assert "at position 1: one of several indices that pick together" in error.message
 

@@ -47,7 +47,7 @@ def test_a_product_keeps_the_columns_and_batch_axes_of_its_second_operand() -> N
     assert [reads_along(product.node, 1, axis) for axis in range(4)] == [False, True, False, True]
 
 
-def test_axes_that_are_folded_meet_by_their_numbers() -> None:
+def test_folded_axes_are_paired_by_their_numbers() -> None:
     g = Graph("g")
     a, b = g.input("a", (2, 3, 4)), g.input("b", (4, 5, 3))
     contracted = g.dot_general(a, b, lhs_contracting=(1, 2), rhs_contracting=(2, 0))

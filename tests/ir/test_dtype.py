@@ -30,7 +30,7 @@ from rlx.ir.dtype import DType, as_dtype, promote
         ("u8", "i8", "u8"),
     ],
 )
-def test_promotion_meets_where_the_specification_says(left: str, right: str, met: str) -> None:
+def test_promotion_follows_the_table(left: str, right: str, met: str) -> None:
     assert promote(DType(left), DType(right)) is DType(met)
 
 

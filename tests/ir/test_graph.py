@@ -21,7 +21,7 @@ from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Dim
 
 
-def test_python_numbers_take_the_dtype_of_the_value_they_meet() -> None:
+def test_python_numbers_take_the_dtype_of_the_other_operand() -> None:
     graph = Graph()
     half = graph.input("h", (2,), "f16")
     whole = graph.input("i", (2,), "i8")
@@ -31,7 +31,7 @@ def test_python_numbers_take_the_dtype_of_the_value_they_meet() -> None:
     assert (half + 1j).dtype is DType.C64
 
 
-def test_values_of_different_dtypes_meet_by_casts() -> None:
+def test_values_of_different_dtypes_are_joined_by_casts() -> None:
     graph = Graph()
     total = graph.input("i", (2,), "i64") + graph.input("f", (2,), "f32")
     assert total.dtype is DType.F64

@@ -141,7 +141,7 @@ def test_interp_goes_on_along_its_last_lines() -> None:
         ("(n)->(3)", lambda x: x),
     ],
 )
-def test_results_of_other_axes_than_vectorize_is_told_are_refused(
+def test_results_of_other_axes_than_vectorize_is_given_are_refused(
     signature: str, function: Any
 ) -> None:
     with pytest.raises(ShapeError, match="which the signature does not give"):

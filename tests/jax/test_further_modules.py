@@ -66,7 +66,7 @@ def test_a_custom_gradient_is_the_one_returned() -> None:
     assert rlx.grad(f)(3.0) == 7
 
 
-def test_groups_of_rows_meet_their_matrices() -> None:
+def test_groups_of_rows_multiply_their_matrices() -> None:
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((5, 3)), rng.standard_normal((2, 3, 4))
     expected = np.concatenate([x[:2] @ w[0], x[2:4] @ w[1], np.zeros((1, 4))])

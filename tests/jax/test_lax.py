@@ -39,7 +39,7 @@ def test_transposed_convolutions_are_jaxs(strides: Any, padding: Any) -> None:
 
 
 @pytest.mark.parametrize("spec", [("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")])
-def test_groups_of_a_batch_meet_their_share_of_the_outputs(spec: tuple[str, str, str]) -> None:
+def test_groups_of_a_batch_have_their_share_of_the_outputs(spec: tuple[str, str, str]) -> None:
     order = [["NCHW".index(letter) for letter in spec[0]], ["OIHW".index(c) for c in spec[1]]]
     x, w = np.transpose(normal(6, 4, 5, 7), order[0]), np.transpose(normal(9, 4, 3, 2), order[1])
     strides, padding = (1, 2), [(1, 0), (0, 1)]
@@ -64,7 +64,7 @@ def test_groups_of_a_batch_meet_their_share_of_the_outputs(spec: tuple[str, str,
     np.testing.assert_allclose(expected, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_groups_that_divide_nothing_are_told() -> None:
+def test_groups_that_divide_nothing_are_reported() -> None:
     x, w = normal(4, 2, 5), normal(6, 2, 3)
     with pytest.raises(ShapeError, match="3 groups of a batch of 4 and of 6 outputs"):
         lax.conv_general_dilated(x, w, (1,), "SAME", batch_group_count=3)
@@ -158,7 +158,7 @@ def test_lists_that_do_not_have_an_entry_for_each_axis_are_refused(name: str, us
 
 
 @pytest.mark.parametrize("groups", [0, 3, -1])
-def test_shapes_of_batches_in_groups_are_told(groups: int) -> None:
+def test_shapes_of_batches_in_groups_are_reported(groups: int) -> None:
     shapes = (4, 2, 5), (4, 2, 3)
     assert lax.conv_shape_tuple(*shapes, (1,), ((0, 0),), 2) == (2, 4, 3)
     with pytest.raises(ShapeError, match=f"batch_group_count is {groups} for a batch of 4"):

@@ -82,7 +82,7 @@ def test_what_was_compiled_with_other_widths_is_not_run() -> None:
 
 
 @pytest.mark.usefixtures("narrow")
-def test_an_index_out_of_range_is_told_as_ever() -> None:
+def test_an_index_out_of_range_is_reported_as_ever() -> None:
     def pick(x: Any, row: Any, column: Any) -> Any:
         return x[row, column]
 

@@ -96,7 +96,7 @@ def test_a_traced_seed_draws_from_its_stream_without_recompilation() -> None:
     assert len(traces) == 1
 
 
-def test_a_convolution_does_not_know_what_rounded_its_weights() -> None:
+def test_a_convolution_does_not_depend_on_what_rounded_its_weights() -> None:
     """Rounding is an op with a rule of its own, so that gradients pass both, each by its rule."""
     draw = np.random.default_rng(5).standard_normal
     x, w = (draw(shape).astype(np.float32) for shape in ((1, 2, 6, 6), (3, 2, 3, 3)))

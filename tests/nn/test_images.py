@@ -51,7 +51,7 @@ def test_pools_and_their_gradients_are_those_of_pytorch_in_both_layouts(
     np.testing.assert_allclose(gradient, last(x.grad.numpy()), atol=1e-12)
 
 
-def test_windows_lie_side_by_side_by_default_and_same_keeps_extents() -> None:
+def test_windows_do_not_overlap_by_default_and_same_keeps_extents() -> None:
     assert nn.max_pool(X, 2).shape == (2, 4, 3, 4)
     assert nn.avg_pool(X, (3, 3), 1, "SAME").shape == X.shape
     assert nn.max_pool(X[0], 2, layout="NCL").shape == (4, 7, 4)

@@ -228,7 +228,7 @@ def test_functions_take_the_keywords_of_the_standard(name: str) -> None:
     assert not set(KEYWORDS[name].split()) - set(parameters)
 
 
-def test_the_namespace_tells_what_it_can_do() -> None:
+def test_the_namespace_lists_what_it_can_do() -> None:
     assert rnp.__array_api_version__ == "2024.12"
     info = rnp.__array_namespace_info__()
     assert info.devices() == [info.default_device()] == ["cpu"]

@@ -43,7 +43,7 @@ def test_what_means_two_things_is_refused(name: str, bits: str, bytes: str, take
     assert caught.value.remedy == f"use {bits!r} or {bytes!r}"
 
 
-def test_a_graph_knows_the_names_of_rlx_only() -> None:
+def test_a_graph_has_builders_of_rlx_only() -> None:
     graph = rlx.Graph("g")
     assert graph.input("x", (3,), "i8").dtype.numpy == np.int8
     with pytest.raises(DTypeError, match="unknown dtype 'f4'"):

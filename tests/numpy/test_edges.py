@@ -51,7 +51,7 @@ def test_floor_divide_by_and_of_infinities() -> None:
 
 
 @pytest.mark.parametrize("name", ["cbrt", "signbit"])
-def test_functions_that_tell_zeros_apart(name: str) -> None:
+def test_functions_that_distinguish_zeros(name: str) -> None:
     same(rlx.jit(getattr(rnp, name))(FLOATS), getattr(np, name)(FLOATS))
 
 

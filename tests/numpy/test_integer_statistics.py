@@ -36,7 +36,7 @@ def test_no_digit_of_integers_is_lost_on_the_way(name: str, which: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=2e-7 if found.dtype == "f4" else 1e-15)
 
 
-def test_quantiles_of_large_integers_lie_between_them() -> None:
+def test_quantiles_of_large_integers_are_between_them() -> None:
     x = np.array([2**30, 2**30 + 64, -(2**30)], np.int32)
     for run in ways(lambda x: rnp.quantile(x, np.array([0.25, 0.5, 0.75]))):
         np.testing.assert_array_equal(run(x), np.quantile(x.astype("f8"), [0.25, 0.5, 0.75]))

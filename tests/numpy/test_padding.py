@@ -71,7 +71,7 @@ def test_widths_by_axis_zeros_and_functions() -> None:
     np.testing.assert_array_equal(found[:, :2], 8)
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_what_does_not_fit_is_reported() -> None:
     x = np.ones((2, 3))
     with pytest.raises(ShapeError, match="pad mode is 'middle'"):
         rnp.pad(x, 1, "middle")

@@ -114,13 +114,13 @@ def test_extents_are_bounds_and_indices() -> None:
 
 
 @pytest.mark.parametrize("index", [np.s_[:, 1.5:], np.s_[:, ::1.5], np.s_[:, "a":], np.s_[0.5:]])
-def test_a_bound_that_is_no_integer_is_told(index: Any) -> None:
+def test_a_bound_that_is_no_integer_is_reported(index: Any) -> None:
     with pytest.raises(DTypeError, match="it must be an integer"):
         graph_of(lambda x: x[index])
 
 
 @pytest.mark.parametrize("length", [2, 7])
-def test_a_mask_of_another_length_is_told(length: int) -> None:
+def test_a_mask_of_another_length_is_reported(length: int) -> None:
     mask = np.arange(length) < 1
     for take in (lambda x: x[mask], lambda x: x[..., mask, :]):
         with pytest.raises(ShapeError, match="a mask has shape"):

@@ -29,7 +29,7 @@ def session(made: object) -> InferenceSession:
     return InferenceSession(made, providers=["CPUExecutionProvider"], backend="reference")
 
 
-def test_it_tells_its_inputs_and_outputs() -> None:
+def test_it_lists_its_inputs_and_outputs() -> None:
     made = session(perceptron())
     (given,) = made.get_inputs()
     assert (given.name, given.type, given.shape) == ("x", "tensor(float)", ["batch", 4])
@@ -244,7 +244,7 @@ def test_memory_of_no_elements_is_bound() -> None:
     assert binding.copy_outputs_to_cpu()[0].shape == (0, 3)
 
 
-def test_bound_arrays_are_read_and_written_where_they_lie() -> None:
+def test_bound_arrays_are_read_and_written_in_place() -> None:
     made = session(perceptron())
     x = np.ones((2, 4), np.float32)
     (expected,) = made.run(None, {"x": x})
@@ -295,7 +295,7 @@ def test_results_share_no_memory_with_what_is_bound(backend: str) -> None:
     np.testing.assert_array_equal(x, 1)
 
 
-def test_values_tell_their_types() -> None:
+def test_values_report_their_types() -> None:
     x = np.ones((2, 4), np.float32)
     value = rlx.onnx.OrtValue.ortvalue_from_numpy(x)
     assert (value.shape(), value.data_type(), value.element_type()) == ([2, 4], "tensor(float)", 1)
@@ -350,7 +350,7 @@ def test_options_give_extents_and_refuse_what_is_not_there() -> None:
         rlx.onnx.SessionOptions().register_custom_ops_library("ops.so")
 
 
-def test_a_provider_that_is_not_there_is_told() -> None:
+def test_a_provider_that_is_not_there_is_reported() -> None:
     with pytest.warns(UserWarning, match="'CUDAExecutionProvider' is not available"):
         InferenceSession(perceptron(), providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
 

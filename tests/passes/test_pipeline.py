@@ -113,7 +113,7 @@ def test_equal_layers_get_equal_bodies() -> None:
     assert bodies(3) == bodies(1)
 
 
-def test_the_report_tells_what_each_pass_changed() -> None:
+def test_the_report_lists_what_each_pass_changed() -> None:
     _, report = pipeline(CLAIMED, TARGET).run_with_report(encoder(layers=1))
     by_name = {record.name: record for record in report.passes}
     assert not by_name["dead-code"].changed

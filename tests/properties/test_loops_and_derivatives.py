@@ -174,7 +174,7 @@ def test_the_nearest_resize_repeats_each_element() -> None:
     np.testing.assert_array_equal(y, x.repeat(2, axis=2).repeat(2, axis=3))
 
 
-def test_accounts_of_experts_are_a_program_s_own_and_know_packed_matrices() -> None:
+def test_accounts_of_experts_are_a_program_s_own_and_include_packed_matrices() -> None:
     feeds = {"x": normal(4, 32).astype("f4"), "e": np.array([0, 1, 1, 2], np.int32)}
     g = Graph("mixture")
     x, e = g.input("x", (4, 32)), g.input("e", (4,), "i32")
@@ -401,7 +401,7 @@ def test_a_value_of_higher_rank_reaches_its_smaller_operand() -> None:
     assert_derivative(loss, normal(4), normal(2, 4))
 
 
-def test_gradients_stand_alone_and_pass_by_ops_that_have_none() -> None:
+def test_gradients_alone_skip_ops_that_have_none() -> None:
     g = Graph("aux")
     x, y = g.input("x", (4,), "f64"), g.input("y", (4,), "f64")
     g.set_outputs([g.reduce_sum(x * x, axes=(0,)), g.cast(y, to="i32")])

@@ -94,7 +94,7 @@ def assert_near(found: Any, expected: Any, dtype: str) -> None:
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_rows_lie_at_the_extent_of_the_run(
+def test_rows_are_stored_for_the_extent_of_the_run(
     program: Callable[..., Any], dtype: str, backend: str
 ) -> None:
     graph = graph_of(program, dtype)
@@ -107,7 +107,7 @@ def test_rows_lie_at_the_extent_of_the_run(
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("target", ["native", "portable"])
-def test_exported_rows_lie_at_the_extent_of_the_run(
+def test_exported_rows_are_stored_for_the_extent_of_the_run(
     program: Callable[..., Any], target: str, tmp_path: Path
 ) -> None:
     graph = graph_of(program, "f32")

@@ -226,7 +226,7 @@ def same(_: Graph, x: Value) -> Value:
         (same, {"straight_through": "clipped_identity"}, 1),
     ],
 )
-def test_what_may_lie_between_two_roundings(between: Any, options: Any, left: int) -> None:
+def test_ops_that_may_be_between_two_roundings(between: Any, options: Any, left: int) -> None:
     found = quant_propagate(chain(between, **options))
     assert [node.op.name for node in found.nodes].count("fake_quantize") == left
 

@@ -28,7 +28,7 @@ def test_casts_between_floats_and_bytes_convert() -> None:
         np.testing.assert_array_equal(made, [1, -3, 100])
 
 
-def test_gradients_know_the_scale_that_was_given_or_averaged() -> None:
+def test_gradients_use_the_scale_that_was_given_or_averaged() -> None:
     x = np.array([-2, -0.4, 0.1, 0.6, 1], np.float32)
 
     def fixed(x: Any) -> Any:

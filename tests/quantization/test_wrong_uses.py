@@ -133,7 +133,7 @@ def test_a_wrong_call_is_a_typed_error_with_a_remedy(name: str) -> None:
     assert caught.value.remedy
 
 
-def test_a_number_that_is_not_finite_is_told_with_its_batch_and_line() -> None:
+def test_a_number_that_is_not_finite_is_reported_with_its_batch_and_line() -> None:
     with pytest.raises(InputError) as caught:
         quantized([X, X, NAN])
     assert re.match("batch 3: ", str(caught.value))

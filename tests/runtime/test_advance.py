@@ -32,7 +32,7 @@ def test_advance_returns_what_replaces_no_param(size: int | Dim) -> None:
         assert program.params["total"].tolist() == [4.0 * times] * 3
 
 
-def test_state_is_read_and_written_where_it_lies() -> None:
+def test_state_is_read_and_written_in_place() -> None:
     program = counter(Dim("n", max=4))
     program.advance({"x": np.ones(4, "f4")})
     assert program.state("total").tolist() == [4.0] * 3

@@ -101,7 +101,7 @@ def test_numbers_are_had_from_arrays_of_one() -> None:
     assert frozen(np.array(3), weak=True).weak_type
 
 
-def test_results_that_lie_in_memory_of_others_are_copied() -> None:
+def test_results_in_memory_of_others_are_copied() -> None:
     x, fixed = X.copy(), frozen(X.copy())
     view, own = unshared([x[0], X + 1], [x])
     assert not np.shares_memory(view, x)

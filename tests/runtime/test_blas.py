@@ -131,7 +131,7 @@ def test_amd_with_avx512_is_put_to_trial() -> None:
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_cpu_that_openblas_does_not_know_gets_the_kernels_that_won(
+def test_a_cpu_unknown_to_openblas_gets_the_fastest_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RLX_CACHE_DIR", str(tmp_path))
@@ -160,7 +160,7 @@ def test_a_library_that_is_no_library_is_blamed(
         find_blas(detect_target())
 
 
-def test_blas_names_are_told_from_other_externals() -> None:
+def test_blas_names_are_distinguished_from_other_externals() -> None:
     assert [is_blas(name) for name in ("cblas_sgemm", "sgesv_", "sched_yield")] == [
         True,
         True,

@@ -194,7 +194,7 @@ def debian_library() -> Path | None:
 
 @each_backend
 @pytest.mark.skipif(debian_library() is None, reason="no libopenblas in a directory of libraries")
-def test_two_libraries_in_one_process_are_told_apart(backend: str, wheel: Path) -> None:
+def test_two_libraries_in_one_process_are_distinguished(backend: str, wheel: Path) -> None:
     graph = product((64, 70), (70, 66), "f64", left=False, right=False)
     rng = np.random.default_rng(7)
     a, b = numbers(rng, (64, 70), "f64"), numbers(rng, (70, 66), "f64")

@@ -35,7 +35,7 @@ def test_an_entry_is_made_once(tmp_path: Path) -> None:
     assert made == ["a"]
 
 
-def test_keys_tell_where_parts_end() -> None:
+def test_keys_say_where_parts_end() -> None:
     assert content_key("ab", "c") != content_key("a", "bc")
 
 

@@ -132,7 +132,7 @@ N, M = Dim("n", max=9), Dim("m", max=9)
     ("extents", "counts"),
     [((N // 2, N), (3, 7)), (((N + 1) // 2, N), (4, 7)), ((N * M, N, M), (12, 3, 4))],
 )
-def test_extents_may_stand_before_the_symbols_in_them(
+def test_extents_may_be_before_the_symbols_in_them(
     backend: str, extents: tuple[Extent, ...], counts: tuple[int, ...]
 ) -> None:
     skip_without(backend)
@@ -144,7 +144,7 @@ def test_extents_may_stand_before_the_symbols_in_them(
 
 
 @pytest.mark.parametrize("backend", ["reference", "c"])
-def test_a_quotient_alone_does_not_tell_a_symbol(backend: str) -> None:
+def test_a_quotient_alone_does_not_determine_a_symbol(backend: str) -> None:
     skip_without(backend)
     f = compile(summed((N + 1) // 2), backend=backend)
     with pytest.raises(InputError, match="no input's shape determines extent n"):

@@ -288,7 +288,7 @@ def test_processes_share_programs(cache: Path) -> None:
     assert len(list(cache.glob("??/*.rlxi"))) == 2
 
 
-def test_digest_knows_no_source_lines_and_no_object_identity() -> None:
+def test_digest_ignores_source_lines_and_object_identity() -> None:
     def shared(text: str) -> rlx.Graph:
         g = rlx.Graph("g")
         x = g.input(text, (2,))
@@ -300,7 +300,7 @@ def test_digest_knows_no_source_lines_and_no_object_identity() -> None:
 
 
 @pytest.mark.parametrize("other", [-0.0, 1, 0.5])
-def test_digest_tells_numbers_by_their_bits(other: float) -> None:
+def test_digest_distinguishes_numbers_by_their_bits(other: float) -> None:
     def scaled(value: float) -> rlx.Graph:
         g = rlx.Graph("g")
         g.set_outputs([g.pad(g.input("x", (2,)), low=(1,), high=(0,), value=value)])

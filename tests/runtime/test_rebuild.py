@@ -39,7 +39,7 @@ def test_edited_c_runs_in_place_of_the_generated(tmp_path: Path) -> None:
     np.testing.assert_array_equal(f(x=x)[0], [8, 8, 8])
 
 
-def test_c_that_knows_no_caller_s_buffers_has_large_arrays_in_the_arena(tmp_path: Path) -> None:
+def test_c_without_caller_s_buffers_has_large_arrays_in_the_arena(tmp_path: Path) -> None:
     g = Graph("large")
     g.set_outputs([g.input("x", (200, 200)) * 2.0])
     f, x = compile(g, backend="c", threads=1), np.ones((200, 200), np.float32)

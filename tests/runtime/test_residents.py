@@ -114,7 +114,7 @@ def large_product() -> Graph:
 
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 @pytest.mark.parametrize("place", ["file", "columns", "memory"])
-def test_setup_reads_large_params_where_they_lie(backend: str, place: str, tmp_path: Path) -> None:
+def test_setup_reads_large_params_in_place(backend: str, place: str, tmp_path: Path) -> None:
     """If that is in rows of which nobody writes any: others are copied as ever."""
     w = read_only(LARGE)
     if place == "file":

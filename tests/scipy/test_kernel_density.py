@@ -97,7 +97,7 @@ def test_draws_have_the_moments_of_the_density() -> None:
         lambda: stats.gaussian_kde(SAMPLES[3]).integrate_gaussian(np.ones(2), np.eye(2)),
     ],
 )
-def test_shapes_that_do_not_fit_are_told(call: Callable[[], Any]) -> None:
+def test_shapes_that_do_not_fit_are_reported(call: Callable[[], Any]) -> None:
     with pytest.raises(RlxError, match=r"ha(s|ve) ") as caught:
         call()
     assert caught.value.source is not None

@@ -236,7 +236,7 @@ def test_columns_are_exchanged_as_in_scipy(shape: tuple[int, int], dtype: str) -
         near(found, other, 4)
 
 
-def test_exchanged_columns_are_mapped_tell_the_rank_and_have_derivatives() -> None:
+def test_exchanged_columns_are_mapped_return_the_rank_and_have_derivatives() -> None:
     stack = drawn((3, 5, 2), "f8") @ drawn((3, 2, 4), "f8")
     q, r, order = rlx.vmap(lambda a: lax.qr(a, pivoting=True))(stack)
     near(q @ r, np.take_along_axis(stack, np.asarray(order)[:, None, :], -1), 10)
@@ -263,7 +263,7 @@ def test_functions_of_matrices_are_scipys(dtype: str) -> None:
     near(rlx.vmap(lambda a: linalg.funm(a, rnp.sin))(a[None])[0], scipy.sinm(a), 100)
 
 
-def test_the_estimate_tells_of_equal_eigenvalues() -> None:
+def test_the_estimate_detects_equal_eigenvalues() -> None:
     _, estimate = linalg.funm(np.array([[1.0, 1.0], [0.0, 1.0]]), rnp.exp, disp=False)
     assert estimate == 1
 
@@ -313,7 +313,7 @@ def test_forms_of_lax_are_jaxs() -> None:
             near(found, expected, 10)
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_what_does_not_fit_is_reported() -> None:
     a = drawn((3, 4), "f8")
     with pytest.raises(ShapeError, match=r"a has shape \(3, 4\)"):
         lax.hessenberg(a)

@@ -89,7 +89,7 @@ def test_roots_are_mapped() -> None:
     np.testing.assert_allclose(found[1], 2 * found[0], rtol=1e-9, atol=1e-12)
 
 
-def test_what_is_not_there_is_told() -> None:
+def test_what_is_not_there_is_reported() -> None:
     with pytest.raises(InputError, match="output is 'quick'"):
         linalg.schur(REAL, "quick")
     with pytest.raises(ShapeError, match=r"A has shape \(2, 7, 7\)"):

@@ -118,7 +118,7 @@ def test_a_matrix_in_the_corner_of_an_array() -> None:
     assert not np.any(h[:, 4:])
 
 
-def test_what_has_no_polar_decomposition_is_told() -> None:
+def test_what_has_no_polar_decomposition_is_reported() -> None:
     with pytest.raises(ShapeError, match="qdwh of shape"):
         lax.linalg.qdwh(np.ones((2, 3)))
     with pytest.raises(InputError, match="method is 'newton'"):

@@ -90,7 +90,7 @@ def test_a_signal_comes_back_from_its_spectra(size: int, overlap: int | None) ->
     np.testing.assert_allclose(found[:, : x.shape[-1]], x, atol=1e-12)
 
 
-def test_unknown_modes_and_windows_are_told() -> None:
+def test_unknown_modes_and_windows_are_reported() -> None:
     with pytest.raises(ShapeError, match="mode is 'half'"):
         signal.convolve(LONG, SHORT, "half")
     with pytest.raises(ShapeError, match="window is 'tent'"):
@@ -171,7 +171,7 @@ def test_spectra_convolve_along_some_axes(mode: str) -> None:
         same([signal.fftconvolve(a, b, mode, axes)], [scipy.fftconvolve(a, b, mode, axes)])
 
 
-def test_segments_that_do_not_fit_are_told() -> None:
+def test_segments_that_do_not_fit_are_reported() -> None:
     for how, words in (
         ({"noverlap": 64, "nperseg": 64}, "noverlap is 64"),
         ({"nfft": 10, "nperseg": 64}, "nfft is 10"),
@@ -186,7 +186,7 @@ def test_segments_that_do_not_fit_are_told() -> None:
         signal.stft(SOUNDS, window=np.hamming(20), nperseg=10)
 
 
-def test_axes_that_are_not_there_are_told() -> None:
+def test_axes_that_are_not_there_are_reported() -> None:
     x = LONG
     calls: tuple[Callable[[], Any], ...] = (
         lambda: signal.detrend(x, axis=3),
@@ -203,7 +203,7 @@ def test_axes_that_are_not_there_are_told() -> None:
 
 
 @pytest.mark.parametrize("window", [np.float64(3), 3.0, np.ones((2, 4))])
-def test_windows_that_are_no_vectors_are_told(window: Any) -> None:
+def test_windows_that_are_no_vectors_are_reported(window: Any) -> None:
     for call in (signal.welch, signal.stft):
         with pytest.raises(ShapeError, match="a window of shape"):
             call(LONG, window=window)
@@ -220,7 +220,7 @@ def test_breaks_come_in_an_array_too() -> None:
         same([signal.detrend(LONG, bp=breaks)], [scipy.detrend(LONG, bp=breaks)])
 
 
-def test_densities_have_the_names_that_scipy_knows_them_by() -> None:
+def test_densities_have_the_names_of_scipy() -> None:
     spectra = scipy.stft(LONG, nperseg=8)[2]
     same(signal.stft(LONG, nperseg=8, scaling="psd"), scipy.stft(LONG, nperseg=8, scaling="psd"))
     for call, x, name, remedy in (
@@ -232,7 +232,7 @@ def test_densities_have_the_names_that_scipy_knows_them_by() -> None:
             call(x, scaling=name)
 
 
-def test_a_trend_of_no_name_is_told() -> None:
+def test_a_trend_of_no_name_is_reported() -> None:
     with pytest.raises(InputError, match="detrend is True"):
         signal.stft(LONG, detrend=True)
     with pytest.raises(ShapeError, match="type is 'cubic'"):

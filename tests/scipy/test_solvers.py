@@ -114,7 +114,7 @@ def test_a_search_among_nan_has_no_success() -> None:
     assert (bool(none.success), int(none.status), int(none.nit)) == (False, 1, 0)
 
 
-def test_wrong_arguments_of_a_search_are_told() -> None:
+def test_wrong_arguments_of_a_search_are_reported() -> None:
     with pytest.raises(InputError, match="no option 'maxitre'"):
         optimize.minimize(rnp.sum, np.ones(3), options={"maxitre": 9})
     with pytest.raises(ShapeError, match="x0 has 0 axes"):

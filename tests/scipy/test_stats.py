@@ -131,7 +131,7 @@ def test_slopes_and_compiled_code() -> None:
     np.testing.assert_allclose(by_scale, (((X - 0.3) / 1.2) ** 2 - 1).sum() / 1.2, rtol=1e-12)
 
 
-def test_what_a_distribution_lacks_is_told() -> None:
+def test_what_a_distribution_lacks_is_reported() -> None:
     with pytest.raises(UnsupportedError, match="vonmises has no cdf"):
         stats.vonmises.cdf(X, 2.0)
 

@@ -155,7 +155,7 @@ def body(value: float) -> bytes:
         (header(), "0 bytes follow the header; 2 splats take 112"),
     ],
 )  # fmt: skip
-def test_a_damaged_head_is_told(tmp_path: Path, content: bytes, says: str) -> None:
+def test_a_damaged_head_is_reported(tmp_path: Path, content: bytes, says: str) -> None:
     path = tmp_path / "scene.ply"
     path.write_bytes(content)
     with pytest.raises(FormatError, match=says):

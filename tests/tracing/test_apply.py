@@ -38,7 +38,7 @@ def test_a_call_of_a_known_kind_is_not_traced_again(traces: list[str]) -> None:
     assert traces == ["add", "sum"]
 
 
-def test_values_types_and_shapes_that_a_trace_sees_are_told_apart(traces: list[str]) -> None:
+def test_values_types_and_shapes_that_a_trace_sees_are_distinguished(traces: list[str]) -> None:
     calls: list[Callable[[], Any]] = [
         lambda: rnp.add(X, 1), lambda: rnp.add(X, 1.0), lambda: rnp.add(X, True),
         lambda: rnp.add(X, 2), lambda: rnp.add(X[0], 1), lambda: rnp.add(X.astype("f4"), 1),
@@ -50,7 +50,7 @@ def test_values_types_and_shapes_that_a_trace_sees_are_told_apart(traces: list[s
     assert [str(result.dtype) for result in results[5:7]] == ["float32", "float64"]
 
 
-def test_zeros_of_both_signs_and_nan_are_told_apart(traces: list[str]) -> None:
+def test_zeros_of_both_signs_and_nan_are_distinguished(traces: list[str]) -> None:
     for _ in range(2):
         assert np.signbit(rnp.multiply(np.zeros(2), -0.0)).all()
         assert not np.signbit(rnp.multiply(np.zeros(2), 0.0)).any()

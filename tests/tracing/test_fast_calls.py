@@ -95,7 +95,7 @@ def test_repeated_calls_are_fast_and_equal_to_the_first(
         ("sum", None, 0),
     ],
 )
-def test_arguments_of_equal_value_and_other_meaning_are_told_apart(
+def test_arguments_of_equal_value_and_other_meaning_are_distinguished(
     function: str, one: Any, other: Any
 ) -> None:
     for argument in (one, other) * 3:

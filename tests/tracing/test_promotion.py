@@ -22,7 +22,7 @@ def jax() -> Any:
     return module
 
 
-def test_every_pair_meets_where_jax_says(jax: Any) -> None:
+def test_every_pair_promotes_as_in_jax(jax: Any) -> None:
     numbers = {DType.I64: 1, DType.F64: 1.0, DType.C128: 1j}
     for left, right in itertools.product(STRONG + WEAK, repeat=2):
         operands = [

@@ -10,7 +10,7 @@ import rlx.numpy as rnp
 X = np.array([0.5, -1.0, 2.0])
 
 
-def test_eval_shape_tells_types_without_running() -> None:
+def test_eval_shape_returns_types_without_running() -> None:
     given = rlx.ShapeDtypeStruct((4, 3), np.float32)
     found = rlx.eval_shape(lambda x, y: {"product": x @ y, "count": rnp.sum(y > 0)}, given, X)
     assert found["product"] == rlx.ShapeDtypeStruct((4,), np.float64)

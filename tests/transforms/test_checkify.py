@@ -36,13 +36,13 @@ def positive_log(x: Any) -> Any:
     return rnp.log(x)
 
 
-def test_a_check_that_fails_tells_its_values_and_one_that_holds_nothing() -> None:
+def test_a_check_that_fails_reports_its_values_and_one_that_holds_nothing() -> None:
     failed = message(positive_log, F32(-1.5))
     assert failed == "-1.5 must be positive, and -0.5 more (`check` failed)"
     assert message(positive_log, F32(2)) is None
 
 
-def test_the_first_check_that_fails_is_told() -> None:
+def test_the_first_check_that_fails_is_reported() -> None:
     def f(x: Any) -> Any:
         check(x < 5, "large")
         check(x < 3, "{x:.1f} is middling", x=x)
@@ -52,7 +52,7 @@ def test_the_first_check_that_fails_is_told() -> None:
     assert message(f, F32(4)) == "4.0 is middling (`check` failed)"
 
 
-def test_a_scan_tells_the_first_step_that_fails() -> None:
+def test_a_scan_reports_the_first_step_that_fails() -> None:
     def f(x: Any) -> Any:
         def step(c: Any, y: Any) -> Any:
             check(c < 5, "{} at {}", c, y)
@@ -65,7 +65,7 @@ def test_a_scan_tells_the_first_step_that_fails() -> None:
     assert message(f, F32(-9)) is None
 
 
-def test_a_while_loop_tells_of_its_condition_and_its_body() -> None:
+def test_a_while_loop_reports_its_condition_and_its_body() -> None:
     def f(x: Any) -> Any:
         def goes_on(c: Any) -> Any:
             check(c != 3, "condition {}", c)
@@ -83,7 +83,7 @@ def test_a_while_loop_tells_of_its_condition_and_its_body() -> None:
     assert message(f, F32(6)) is None
 
 
-def test_checks_of_nested_loops_are_told_once_in_order() -> None:
+def test_checks_of_nested_loops_are_reported_once_in_order() -> None:
     def f(x: Any) -> Any:
         def outer(i: Any, c: Any) -> Any:
             check(c < 100, "outer {}", c)
@@ -182,7 +182,7 @@ def test_functions_with_rules_of_their_own_are_checked() -> None:
     np.testing.assert_allclose(slope, 10)
 
 
-def test_automatic_checks_tell_op_shape_and_index() -> None:
+def test_automatic_checks_report_op_shape_and_index() -> None:
     x = rnp.arange(3, dtype=rnp.float32)
     table = rnp.ones((2, 3), rnp.float32)
     index = checkify.index_checks
@@ -213,7 +213,7 @@ def test_one_of_several_indices_outside_is_reported_without_a_number() -> None:
     assert message(lambda i: table[i, i], places - 1, errors=checkify.index_checks) is None
 
 
-def test_a_singular_matrix_is_a_nan_that_is_told() -> None:
+def test_a_singular_matrix_is_a_nan_that_is_reported() -> None:
     singular = np.zeros((2, 2), F32)
     for f in (rnp.linalg.inv, lambda a: rnp.linalg.solve(a, a), rnp.linalg.cholesky):
         told = message(f, singular, errors=checkify.float_checks)

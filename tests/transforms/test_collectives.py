@@ -131,7 +131,7 @@ def test_who_is_no_target_gets_zeros() -> None:
     np.testing.assert_array_equal(shift(X), np.stack([X[3], X[0], X[1], np.zeros(3)]))
 
 
-def test_nested_axes_are_told_apart_by_name() -> None:
+def test_nested_axes_are_distinguished_by_name() -> None:
     xs = np.arange(24.0).reshape(2, 4, 3)
 
     def both(v: Any) -> Any:

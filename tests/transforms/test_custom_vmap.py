@@ -39,7 +39,7 @@ def told(rule_result: Any = None) -> tuple[Any, list[Any]]:
     return f, asked
 
 
-def test_the_rule_takes_the_place_of_batching_and_is_told_what_is_batched() -> None:
+def test_the_rule_takes_the_place_of_batching_and_is_given_what_is_batched() -> None:
     f, asked = told()
     found = rlx.vmap(lambda x: f({"a": x}, W))(X)
     np.testing.assert_allclose(found["sum"], X @ W + 100)
@@ -58,7 +58,7 @@ def test_inside_of_compiled_functions_and_loops_the_rule_is_asked_too() -> None:
     np.testing.assert_allclose(found, 2 * (X @ W + 100))
 
 
-def test_the_result_of_the_rule_is_batched_once_more_as_it_stands() -> None:
+def test_the_result_of_the_rule_is_batched_once_more_unchanged() -> None:
     f, asked = told()
     both = rlx.vmap(rlx.vmap(lambda x: f({"a": x}, W)["sum"]))
     np.testing.assert_allclose(both(np.stack([X, 2 * X])), np.stack([X @ W, 2 * X @ W]) + 100)
@@ -89,7 +89,7 @@ def test_one_example_after_the_other_is_what_vmap_gives() -> None:
     assert "scan" in text
 
 
-def test_wrong_results_of_a_rule_are_told() -> None:
+def test_wrong_results_of_a_rule_are_reported() -> None:
     f, _ = told(lambda x, scale: {"sum": x["a"], "scale": scale})
     with pytest.raises(InputError, match=r"must return \(result, out_batched\)"):
         rlx.vmap(lambda x: f({"a": x}, W))(X)
@@ -101,7 +101,7 @@ def test_wrong_results_of_a_rule_are_told() -> None:
         rlx.vmap(lambda x: f({"a": x}, W))(X)
 
 
-def test_what_a_rule_cannot_be_told_is_refused() -> None:
+def test_what_a_rule_cannot_be_given_is_refused() -> None:
     def captured(x: Any) -> Any:
         f = custom_vmap(lambda w: x * w)
         f.def_vmap(lambda _, in_batched, w: (w, in_batched[0]))

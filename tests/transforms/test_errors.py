@@ -119,7 +119,7 @@ CASES: list[tuple[Callable[[Any], Any], type[RlxError], str]] = [
 
 
 @pytest.mark.parametrize(("function", "error", "words"), CASES, ids=[c[0].__name__ for c in CASES])
-def test_a_wrong_function_is_told_what_to_do(
+def test_a_wrong_function_gets_a_remedy(
     function: Callable[[Any], Any], error: type[RlxError], words: str
 ) -> None:
     with pytest.raises(error, match=re.escape(words)) as caught:
@@ -131,7 +131,7 @@ def test_a_wrong_function_is_told_what_to_do(
 @pytest.mark.parametrize(
     "function", [branch, as_number, assign, mask, wrong_shapes], ids=lambda f: f.__name__
 )
-def test_the_error_stands_at_the_line_of_the_fault(function: Callable[[Any], Any]) -> None:
+def test_the_error_names_the_line_of_the_fault(function: Callable[[Any], Any]) -> None:
     with pytest.raises(RlxError) as caught:
         rlx.jit(function)(X)
     assert caught.value.source is not None
@@ -154,7 +154,7 @@ def test_a_leaked_array_is_refused_outside_any_trace() -> None:
         rnp.sin(KEPT[0])
 
 
-def test_an_argument_that_is_no_array_is_told_to_be_static() -> None:
+def test_an_argument_that_is_no_array_should_be_static() -> None:
     with pytest.raises(InputError, match="static_argnames"):
         rlx.jit(lambda x, mode: x)(X, "fast")
 

@@ -45,7 +45,7 @@ def test_native_code_is_chosen_by_shape_on_the_fast_path_too() -> None:
             assert result.dtype == x.dtype
 
 
-def test_trees_and_numbers_are_told_apart_on_the_fast_path_too() -> None:
+def test_trees_and_numbers_are_distinguished_on_the_fast_path_too() -> None:
     jitted = rlx.jit(lambda tree, rate: {name: x * rate for name, x in tree.items()}, threads=1)
     whole = np.arange(3)
     calls: list[tuple[Any, Any]] = [
@@ -153,7 +153,7 @@ def test_the_generated_c_can_be_read() -> None:
     assert "tanh" in source
 
 
-def test_a_type_stands_for_an_array_in_graph() -> None:
+def test_a_type_replaces_an_array_in_graph() -> None:
     n = rlx.Dim("n", max=8)
     type = rlx.TensorType(rlx.Graph().input("x", (n, 3), "f32").dtype, (n, 3))
     graph = rlx.jit(lambda x: rnp.tanh(x) * 2 + x.sum(axis=1, keepdims=True)).graph(type)

@@ -74,7 +74,7 @@ def test_an_activation_is_its_formula_in_a_small_loop_its_gradient_and_its_vmap(
     np.testing.assert_allclose(value, by_hand, rtol=1e-5)
 
 
-def test_a_formula_may_stand_in_a_while_loop() -> None:
+def test_a_formula_may_be_in_a_while_loop() -> None:
     def run(x: Any) -> Any:
         return rlx.while_loop(lambda c: nn.silu(c[1]) > 0.2, lambda c: (c[0] + 1, nn.silu(c[1])), x)
 
@@ -118,7 +118,7 @@ def test_a_loop_of_no_steps_is_its_first_carries_and_no_rows(how: str) -> None:
     everywhere(EMPTY[how], np.zeros((0, 700)), np.arange(7.0))
 
 
-def test_a_captured_array_may_meet_one_that_was_captured_on_the_way() -> None:
+def test_a_captured_array_may_be_combined_with_one_that_was_captured_on_the_way() -> None:
     """The inner names of what two levels capture do not collide."""
 
     def run(a: Any, b: Any, x: Any) -> Any:

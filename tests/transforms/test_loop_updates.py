@@ -159,7 +159,7 @@ def test_several_carries_are_read_and_updated_in_place() -> None:
             np.testing.assert_allclose(one, other, rtol=1e-10)
 
 
-def test_a_loop_within_a_loop_goes_on_where_the_carry_lies() -> None:
+def test_a_loop_within_a_loop_continues_in_the_memory_of_the_carry() -> None:
     """Indices that come in arrays are written one after the other, by a loop of their own."""
 
     def at_pairs(x: Any) -> Any:

@@ -90,7 +90,7 @@ def test_equal_parts_of_an_order_are_merged() -> None:
     assert sizes[1] < 6 * sizes[0]
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_what_does_not_fit_is_reported() -> None:
     with pytest.raises(ShapeError, match="1 primals, and series of 1, 2 terms"):
         jet(rnp.sin, (X,), ([X], [X, X]))
     with pytest.raises(ShapeError, match=r"shape \(3,\), and a term of its series \(3, 3\)"):

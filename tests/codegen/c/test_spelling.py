@@ -69,7 +69,7 @@ def test_bitwise_operators_are_parenthesized_when_mixed() -> None:
     assert conditional(infix(a, "|", b), c, c).text == "(a | b) ? c : c"
 
 
-def test_two_minus_signs_do_not_meet() -> None:
+def test_two_minus_signs_are_separated() -> None:
     assert prefix("-", prefix("-", Code("x"))).text == "-(-x)"
     assert prefix("-", Code("-1", Level.UNARY)).text == "-(-1)"
 

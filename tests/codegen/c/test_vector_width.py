@@ -156,7 +156,7 @@ def rows(stop: Callable[[E, E], E | int], start: Callable[[E], E | int] = lambda
     return k.build()
 
 
-def test_limits_that_an_outer_loop_moves_tell_how_long_a_loop_may_be() -> None:
+def test_limits_that_an_outer_loop_moves_determine_how_long_a_loop_may_be() -> None:
     """Compilers that write 14 rows out know how many iterations each of the inner loops has."""
     assert not keeps_wide_vectors(rows(lambda row, _: row + 1))
     assert not keeps_wide_vectors(rows(lambda row, _: row * 40 + 5, lambda row: row * 40))
@@ -166,7 +166,7 @@ def test_limits_that_an_outer_loop_moves_tell_how_long_a_loop_may_be() -> None:
     assert keeps_wide_vectors(rows(lambda _, n: n))
 
 
-def test_only_files_with_doubles_are_told_of_them() -> None:
+def test_only_files_with_doubles_mention_them() -> None:
     floats, doubles = copying(Prim.F32, 1000), copying(Prim.F64, 1000)
     assert not touches_doubles([floats])
     assert touches_doubles([floats, doubles])

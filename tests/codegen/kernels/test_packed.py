@@ -83,7 +83,7 @@ def test_every_block_type_streams_past_few_rows(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["q4_1", "q5_0", "q8_0", "q3_k", "q6_k", "iq2_xs", "nvfp4"])
-def test_many_rows_meet_decoded_weights_in_tiles(scheme: str) -> None:
+def test_many_rows_use_decoded_weights_in_tiles(scheme: str) -> None:
     rows = Dim("rows", max=200)
     g, packed = product(scheme, rows, 70, 9 if scheme == "q4_1" else 2)
     compiled = runtime.compile(g, backend="llvm", params={"w": packed}, threads=2)
@@ -168,7 +168,7 @@ def test_bytes_of_rows_must_be_whole_blocks() -> None:
         g.dequant_matmul(x, w, scheme="q4_0")
 
 
-def test_rows_must_hold_what_meets_them() -> None:
+def test_extents_of_rows_must_fit_their_operands() -> None:
     g = Graph("bad")
     x, w = g.input("x", (1, 65)), g.input("w", (3, 36), "u8")
     with pytest.raises(ShapeError, match="65, must equal them"):

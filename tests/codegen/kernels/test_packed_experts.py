@@ -83,7 +83,7 @@ def test_compiled_products_agree_with_dense_ones(rows: int) -> None:
 
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
 @pytest.mark.parametrize("scheme", ["q4_1", "q6_k"])
-def test_rows_of_one_expert_meet_it_together(scheme: str, order: str) -> None:
+def test_rows_of_one_expert_use_it_together(scheme: str, order: str) -> None:
     """More rows than experts: tiles of neighbors, also of more than a tile holds, and of one."""
     width = BLOCK_TYPES[scheme].elements
     weights = np.random.default_rng(0).standard_normal((3, 48, 2 * width)).astype(np.float32)

@@ -85,7 +85,7 @@ def test_every_block_type_streams_past_few_rows(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["q4_1", "q5_0", "q8_0", "q3_k", "q6_k", "iq2_xs", "nvfp4"])
-def test_many_rows_meet_unpacked_codes_in_tiles(scheme: str) -> None:
+def test_many_rows_use_unpacked_codes_in_tiles(scheme: str) -> None:
     g, packed = product(scheme, Dim("rows", max=200), 70, 9 if scheme == "q4_1" else 2)
     compiled = runtime.compile(g, backend="llvm", params={"w": packed}, threads=2)
     for count in (1, 12, 97, 200):

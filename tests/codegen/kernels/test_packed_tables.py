@@ -97,7 +97,7 @@ def test_a_row_that_is_not_there_is_named_as_in_the_table(bad: int, count: int, 
         program.run({"tokens": tokens})
 
 
-def test_tables_that_do_not_fill_their_panels_are_read_as_they_lie() -> None:
+def test_tables_that_do_not_fill_their_panels_are_read_in_place() -> None:
     blocks, tokens = table("q8_0", 250), np.array([249, 3], np.int32)
     graph = tied(blocks, "q8_0", 2)
     program = compiled(graph, blocks)

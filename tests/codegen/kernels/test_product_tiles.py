@@ -105,7 +105,7 @@ def test_transposes_of_either_operand_are_absorbed(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("columns", [1, 3, 5])
 @pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
-def test_products_too_small_to_pack_take_transposes_as_they_lie(
+def test_products_too_small_to_pack_take_transposes_in_place(
     backend: str, columns: int, left: bool, right: bool
 ) -> None:
     def product(a: Value, b: Value) -> Value:
@@ -119,7 +119,7 @@ def test_products_too_small_to_pack_take_transposes_as_they_lie(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_shared_matrix_meets_all_rows_of_a_batch(backend: str) -> None:
+def test_a_shared_matrix_multiplies_all_rows_of_a_batch(backend: str) -> None:
     check(backend, (2, 3, 5, 24), (24, 20), ops.matmul)
 
 
@@ -239,7 +239,7 @@ def test_any_number_of_threads_gives_the_same_bits(shape: tuple[int, int, int]) 
     ],
 )
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_a_matrix_that_changes_and_meets_few_rows_is_read_where_it_lies(
+def test_a_matrix_that_changes_is_not_packed_for_few_rows(
     backend: str, dtype: str, a_shape: tuple[int, ...], b_shape: tuple[int, ...]
 ) -> None:
     g = Graph("product")
@@ -275,7 +275,7 @@ def test_an_unpacked_matrix_by_a_transposed_operand(backend: str) -> None:
     assert reads_b_where_it_lies(compiled, ops.stored_matmul)
 
 
-def test_panels_where_they_lie_divide_the_columns_or_overlap_little() -> None:
+def test_unpacked_panels_divide_the_columns_or_overlap_little() -> None:
     for columns in (64, 96, 100, 160, 208, 3000, 3072):
         for height in range(1, 25):
             tile = choose_tile(height, columns, 16, 32, whole=True)

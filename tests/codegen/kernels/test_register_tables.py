@@ -82,7 +82,7 @@ STEPS = [doubled, added, replaced_twice, read_in_blocks, read_at_known_places, c
 
 
 @pytest.mark.parametrize("step", STEPS, ids=[step.__name__ for step in STEPS])
-def test_a_table_is_read_and_updated_where_it_lies(step: Step) -> None:
+def test_a_table_is_read_and_updated_in_place(step: Step) -> None:
     graph = over_places(step)
     everywhere(graph, {"table": np.linspace(-1, 1, SIZE), "places": PLACES})
     assert is_one_kernel(graph)

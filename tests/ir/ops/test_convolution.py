@@ -255,7 +255,7 @@ def test_windows_of_every_image_of_a_dynamic_batch() -> None:
     np.testing.assert_array_equal(rlx.compile(g)(x=x)[0], result(ops.im2col, x, kernel_size=(2, 2)))
 
 
-def test_zeros_of_the_input_meet_their_taps() -> None:
+def test_zeros_of_the_input_skip_their_taps() -> None:
     x, w = np.array([[[0.0, 1.0]]]), np.array([[[np.inf, 1.0]]])
     assert np.isnan(result(ops.conv_transpose, x, w)[0, 0, 0])
     apart = result(ops.conv_transpose, x, w, stride=(2,))[0, 0]

@@ -95,7 +95,7 @@ def test_an_op_refuses_with_its_name_both_values_and_the_rule(
     assert raised.value.source.file == __file__
 
 
-def test_binary_operands_meet_in_their_promoted_dtype() -> None:
+def test_binary_operands_are_cast_to_their_promoted_dtype() -> None:
     graph = Graph("g")
     total = graph.input("a", (2,), "f16") + graph.input("b", (2,), "bf16")
     assert str(total.type) == "f32[2]"

@@ -62,9 +62,7 @@ def kept_graph(checkpoints: int) -> Graph:
     ("length", "count", "steps"),
     [(5, 2, [2, 4]), (7, 3, [2, 4, 6]), (10, 3, [3, 6, 9]), (10, 4, [2, 4, 7, 9]), (6, 2, [2, 5])],
 )
-def test_checkpoints_stand_at_the_specified_steps(
-    length: int, count: int, steps: list[int]
-) -> None:
+def test_checkpoints_are_at_the_specified_steps(length: int, count: int, steps: list[int]) -> None:
     assert checkpoint_steps(length, count) == steps
 
 
@@ -159,7 +157,7 @@ def test_a_hand_built_sweep(checkpoints: int) -> None:
     np.testing.assert_allclose(found, [1.2, 1.6], rtol=1e-12)
 
 
-def test_consts_stand_between_carry_and_rows() -> None:
+def test_consts_are_between_carry_and_rows() -> None:
     types = {"c": ((), "f64"), "k": ((), "f64"), "x": ((), "f64")}
     body = graph_of("affine", types, lambda c, k, x: c * k + x)
     graph = graph_of(

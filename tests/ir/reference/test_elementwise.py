@@ -108,7 +108,7 @@ def test_integers_wrap_without_a_warning() -> None:
         np.testing.assert_array_equal(run(ops.abs, big), np.array([127, -128], np.int8))
 
 
-def test_complex_arithmetic_meets_the_specification() -> None:
+def test_complex_arithmetic_has_the_specified_values() -> None:
     def c64(*numbers: complex) -> np.ndarray:
         return np.array(numbers, np.complex64)
 

@@ -16,7 +16,7 @@ from tests.passes.communication.test_start_collectives import names
 X = np.random.default_rng(0).normal(size=(72, 64)).astype(np.float32)
 
 
-def test_a_sum_stands_behind_its_operand() -> None:
+def test_a_sum_follows_its_operand() -> None:
     def step(x: Any) -> Any:
         first = x @ x.T
         second = x.T @ x

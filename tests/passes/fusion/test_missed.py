@@ -54,14 +54,14 @@ def test_a_sort_stores_its_result() -> None:
     assert found == {("sort", "exp"): Reason.STORED_RESULT.because("sort")}
 
 
-def test_shapes_are_told() -> None:
+def test_shapes_are_reported() -> None:
     g = Graph("g")
     row = g.exp(g.input("x", (8,)))
     found = missed(graph_of(g.sin(g.input("y", (4, 8))) * row))
     assert found == {("exp", "mul"): Reason.SHAPES.because("(8,)", "(4, 8)")}
 
 
-def test_a_long_body_is_told_with_its_limit() -> None:
+def test_a_long_body_is_reported_with_its_limit() -> None:
     g = Graph("g")
     x = g.input("x", (8,))
     for _ in range(3):
@@ -71,7 +71,7 @@ def test_a_long_body_is_told_with_its_limit() -> None:
     assert str(found["sin", "sin"]) == "the kernel would compute 3 nodes, of 2 at most"
 
 
-def test_many_operands_are_told_with_their_limit() -> None:
+def test_many_operands_are_reported_with_their_limit() -> None:
     g = Graph("g")
     a, b, c = (g.input(name, (8,)) for name in "abc")
     found = missed(graph_of(g.atan2(a, b) * c), FusionPolicy(most_values=3))
@@ -119,7 +119,7 @@ def test_a_norm_computes_only_its_first_operand() -> None:
     assert found == {("exp", "rms_norm"): Reason.OTHER_OPERAND.because("rms_norm")}
 
 
-def test_short_rows_are_told() -> None:
+def test_short_rows_are_reported() -> None:
     g = Graph("g")
     total = g.reduce_sum(g.input("x", (128, 4)), axes=(1,))
     found = missed(graph_of(g.exp(total)))
@@ -141,7 +141,7 @@ def test_what_one_product_computes_is_read_by_the_next_kernel() -> None:
     assert found == {("relu", "softmax"): Reason.TWO_ANCHORS.because("matmul", "softmax")}
 
 
-def test_bodies_of_loops_are_told_of() -> None:
+def test_bodies_of_loops_are_reported() -> None:
     body = Graph("step")
     c = body.input("c", (4, 4))
     body.set_outputs([body.matmul(body.exp(c), c)])
@@ -165,7 +165,7 @@ def test_every_reason_is_a_sentence(reason: Reason) -> None:
     assert not text.endswith(".")
 
 
-def test_a_search_is_told_of_by_the_axis_that_it_searches() -> None:
+def test_a_search_is_reported_by_the_axis_that_it_searches() -> None:
     g = Graph("g")
     found = missed(graph_of(g.exp(g.cast(g.argmax(g.input("x", (8, 4)), axis=1), to="f32"))))
     assert ("argmax", "cast") in found

@@ -107,7 +107,7 @@ def test_what_is_computed_is_not_computed_for_every_query() -> None:
     assert kinds(g, {"packed": normal(2, LENGTH, 3 * HEADS * DEPTH)}) == ["tanh", "fused"]
 
 
-def test_a_slice_that_others_want_too_is_stored_once() -> None:
+def test_a_slice_with_other_readers_is_stored_once() -> None:
     g = Graph("attend")
     q, k, v = parts(g, HEADS)
     g.set_outputs([g.attention(q, k, v, num_heads=HEADS, head_dim=DEPTH), k])

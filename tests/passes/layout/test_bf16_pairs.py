@@ -91,7 +91,7 @@ def test_products_of_pairs_agree_with_the_reference(x: tuple[int, ...], w: tuple
 
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("leaf", ["x", "w"])
-def test_transposed_operands_meet_in_pairs(left: bool, leaf: str) -> None:
+def test_transposed_operands_combine_in_pairs(left: bool, leaf: str) -> None:
     graph = Graph("transposed")
     a = graph.input("a", (33, 48) if left else (48, 33), "bf16")
     make = graph.param if leaf == "w" else graph.input
@@ -103,7 +103,7 @@ def test_transposed_operands_meet_in_pairs(left: bool, leaf: str) -> None:
 
 
 @pytest.mark.parametrize("channels", [6, 7])
-def test_convolutions_meet_in_pairs_of_channels(channels: int) -> None:
+def test_convolutions_combine_in_pairs_of_channels(channels: int) -> None:
     graph = Graph("conv")
     x = graph.input("x", (2, channels, 9, 8), "bf16")
     w = graph.param("w", (18, channels, 3, 3), "bf16")
@@ -123,7 +123,7 @@ def test_single_taps_are_products_of_pairs() -> None:
 
 
 @pytest.mark.parametrize("depth", [64, 65])
-def test_words_are_made_of_bits_as_they_lie(depth: int) -> None:
+def test_words_are_made_of_bits_in_place(depth: int) -> None:
     """No conversion to f32 and back: the bits of a NaN stay, too."""
     graph = Graph("words")
     graph.set_outputs([words_of_bf16(graph.input("x", (4, depth), "bf16"), 1)])

@@ -126,7 +126,7 @@ def test_small_products_are_plain_loops() -> None:
     assert (choice.why, choice.lowering) == (Why.SMALL, None)
 
 
-def test_small_weights_are_read_where_they_lie() -> None:
+def test_small_weights_are_read_in_place() -> None:
     choice = chosen((8, 4), (4, 8), "param")
     assert str(choice) == "plain loops: b has 32 elements; packing weights pays from 256 on"
 

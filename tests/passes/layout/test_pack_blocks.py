@@ -30,14 +30,14 @@ def test_few_rows_stream_the_blocks_by() -> None:
     assert f"u8[36, 48]{{panels(width = {lanes})}} = pack_panels" in format_graph(graph)
 
 
-def test_many_rows_meet_decoded_blocks() -> None:
+def test_many_rows_use_decoded_blocks() -> None:
     _, (choice,) = packed(30)
     assert isinstance(choice.lowering, Schedule)
     assert choice.lowering.left == "copied"
     assert choice.why is Why.BLOCKS_DECODED
 
 
-def test_blocks_that_change_are_read_as_they_lie() -> None:
+def test_blocks_that_change_are_read_in_place() -> None:
     graph, (choice,) = packed(2, weights_change=True)
     assert choice.why is Why.BLOCKS_IN_PLACE
     assert "pack_panels" not in format_graph(graph)

@@ -67,14 +67,14 @@ def test_the_largest_extent_of_a_dim_decides() -> None:
     assert not is_left_to_the_library(product((Dim("n", max=10), 64), (64, 64)))
 
 
-def test_transposes_are_read_where_they_lie() -> None:
+def test_transposes_are_read_in_place() -> None:
     (node,) = products_of(use_blas()(product((64, 64), (64, 64), transposed=True)))
     assert node.op is ops.stored_matmul
     assert node.attribute("right")
     assert not node.attribute("left")
 
 
-def test_the_choice_is_told_with_its_size() -> None:
+def test_the_choice_is_reported_with_its_size() -> None:
     seen: list[Choice] = []
     use_blas(lambda _node, choice: seen.append(choice))(product((64, 64), (64, 128)))
     assert [choice.why for choice in seen] == [Why.LARGE_PRODUCT]

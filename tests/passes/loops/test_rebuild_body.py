@@ -16,7 +16,7 @@ def a_body() -> Graph:
     return body
 
 
-def test_inputs_stand_in_the_order_in_which_they_were_kept_and_added() -> None:
+def test_inputs_are_in_the_order_in_which_they_were_kept_and_added() -> None:
     body = a_body()
     built = BodyBuilder(body)
     built.keep(body.inputs[1:])

@@ -47,7 +47,7 @@ def test_longer_and_tiny_products_stay_integers(depth: int, rows: int, columns: 
     assert [str(m.dtype) for m in matmuls(product(depth, 0, rows, columns))] == ["i32"]
 
 
-def test_a_target_without_vectors_reads_codes_as_they_lie() -> None:
+def test_a_target_without_vectors_reads_codes_in_place() -> None:
     found = exact_products(named_target("cortex-m4"))(product(64, 3))
     (made,) = [node for node in found.nodes if node.op.name == "stored_matmul"]
     assert [str(operand.dtype) for operand in made.operands] == ["i8", "i8"]

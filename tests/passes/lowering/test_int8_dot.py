@@ -236,7 +236,7 @@ def test_every_kernel_packs_what_the_formula_says(
             np.testing.assert_array_equal(made, wanted)
 
 
-def test_words_of_neighbors_are_the_bytes_as_they_lie() -> None:
+def test_words_of_neighbors_are_the_bytes_in_place() -> None:
     graph = Graph("neighbors")
     x = graph.input("x", (3, 8), "i8")
     bits = graph.bitcast(graph.neg(x), to="u8")

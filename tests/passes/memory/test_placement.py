@@ -36,7 +36,7 @@ def test_the_maximal_live_set_counts_both_ends() -> None:
     assert maximal_live([Buffer(10, 0, 2), Buffer(5, 2, 3), Buffer(7, 4, 4)]) == 15
 
 
-def test_buffers_that_never_meet_share_bytes() -> None:
+def test_buffers_of_disjoint_lifetimes_share_bytes() -> None:
     assert place([Buffer(100, 0, 1), Buffer(90, 2, 3)], 64).offsets == (0, 0)
 
 

@@ -104,7 +104,7 @@ def test_the_pass_is_done_after_one_run() -> None:
     assert lower(once) is once
 
 
-def test_what_is_lowered_is_told() -> None:
+def test_what_is_lowered_is_reported() -> None:
     told: list[str] = []
     at_precision(two_layers(), "bf16", lambda node: told.append(node.op.name))
     assert told == ["matmul", "matmul"]
@@ -211,7 +211,7 @@ def test_backends_agree_with_the_reference(backend: str) -> None:
 # Choosing it
 
 
-def test_the_cache_of_programs_tells_precisions_apart() -> None:
+def test_the_cache_of_programs_distinguishes_precisions() -> None:
     a, b = arrays(5, (8, 8), (8, 8))
     exact = rlx.jit(rnp.matmul)(a, b)
     assert not np.array_equal(rlx.jit(rnp.matmul, precision="bf16")(a, b), exact)

@@ -114,7 +114,7 @@ def test_other_choices_stay(name: str) -> None:
     assert choices_of_arrays(hoist_updates(graph)) == choices_of_arrays(graph)
 
 
-def test_an_index_out_of_range_is_told_only_where_its_branch_is_taken() -> None:
+def test_an_index_out_of_range_is_reported_only_where_its_branch_is_taken() -> None:
     def f(x: Any, i: Any) -> Any:
         return lax.cond(x[0] > 0, lambda x: x.at[i].set(1.0), keep, x)
 

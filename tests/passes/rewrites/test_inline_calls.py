@@ -38,7 +38,7 @@ def calls(graph: Graph) -> int:
     return inner + sum(node.op is ops.custom_call for node in graph.nodes)
 
 
-def test_bodies_stand_for_calls_inside_of_loops_and_outside() -> None:
+def test_bodies_replace_calls_inside_of_loops_and_outside() -> None:
     graph = rlx.jit(twice_in_a_loop).graph(np.float64(1.5))
     inlined = inline_calls(graph)
     assert calls(graph) >= 2

@@ -42,7 +42,7 @@ def convolutions(g: Graph) -> int:
 @pytest.mark.parametrize(
     ("step", "dilation", "taps"), list(itertools.product((2, 3, 4), (1, 2, 3), (1, 2, 3, 5)))
 )
-def test_every_phase_meets_its_taps(step: int, dilation: int, taps: int) -> None:
+def test_every_phase_reads_its_taps(step: int, dilation: int, taps: int) -> None:
     for low, high in ((0, 0), (2, 1), (-1, 3), (5, 6)):
         g = spread(
             (1, 2, 6), (3, 2, taps), input_dilation=(step,), dilation=(dilation,),

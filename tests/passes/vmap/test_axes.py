@@ -128,7 +128,7 @@ def test_chain_with_shared_weights_is_a_loop() -> None:
     np.testing.assert_allclose(given[:, 0], (x_data @ w_data + b_data).sum(-1), rtol=1e-12)
 
 
-def test_rows_do_not_meet_the_batch_axis_where_extents_agree() -> None:
+def test_rows_are_not_confused_with_the_batch_axis_where_extents_agree() -> None:
     """`[B, n]` beside `[B, m, n]` with m == B: alignment by rank alone would mix examples."""
     graph = Graph("mixed")
     row, block = graph.input("row", (3,), "f64"), graph.input("block", (SIZE, 3), "f64")

@@ -247,7 +247,7 @@ def test_collectives_are_mapped_over_as_many_examples_as_their_axis_has_members(
         vmap(graph, [0], size=size, axis_name="i")
 
 
-def test_the_index_on_an_axis_knows_its_size_too() -> None:
+def test_an_axis_has_index_and_size() -> None:
     graph = Graph("index")
     graph.set_outputs([graph.axis_index(axis_name="i", axis_size=4)])
     with pytest.raises(ShapeError, match="'i' has 4 members, and vmap maps 5 examples"):

@@ -60,7 +60,7 @@ def test_a_store_to_what_may_be_the_same_memory_separates_loads() -> None:
     unchanged(common_subexpressions, write, may_alias=True)
 
 
-def test_a_value_of_an_inner_block_is_not_known_behind_it() -> None:
+def test_a_value_of_an_inner_block_is_not_available_after_it() -> None:
     def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
         with k.loop("i", 4) as i:
             k.store(y, i, k.let("inner", k.load(x, 0) * 2.0))

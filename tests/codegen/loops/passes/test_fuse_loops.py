@@ -31,7 +31,7 @@ def test_loops_that_keep_to_their_elements_become_one() -> None:
     )
 
 
-def test_rows_and_interleaved_elements_are_told_apart() -> None:
+def test_rows_and_interleaved_elements_are_distinguished() -> None:
     """Row i is elements [4i, 4i + 4); in the other half, element i of each of four planes."""
 
     def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:

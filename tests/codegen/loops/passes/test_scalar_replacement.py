@@ -57,7 +57,7 @@ def test_a_store_to_an_unknown_element_makes_all_unknown() -> None:
     unchanged(forward_stores, write)
 
 
-def test_arguments_that_may_be_one_array_are_not_told_apart() -> None:
+def test_arguments_that_may_be_one_array_are_not_distinguished() -> None:
     def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
         k.let("a", k.load(x, 1))
         k.store(y, 0, 5.0)
