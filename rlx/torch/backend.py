@@ -15,6 +15,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from rlx.errors import InputError
+from rlx.garbage import collecting_rarely
 from rlx.torch.calls import by_operators, direct_call, is_batch, refuse_tangents
 from rlx.torch.decompositions import decompositions
 from rlx.torch.partition import partition
@@ -46,13 +47,14 @@ def compile_module(
         raise InputError(f"mode is {mode!r}", remedy=f"use one of: {', '.join(_MODES)}")
     given = {"threads": torch.get_num_threads(), "tune": _MODES[mode], **(options or {})}
     graphs = _Graphs(checked_options(given))
-    compiled: Callable[..., Any] = aot_autograd(
-        fw_compiler=functools.partial(graphs.compiler, "forward"),
-        bw_compiler=functools.partial(graphs.compiler, "backward"),
-        inference_compiler=functools.partial(graphs.compiler, "inference"),
-        decompositions=decompositions(),
-        partition_fn=partition,
-    )(module, example_inputs)
+    with collecting_rarely():
+        compiled: Callable[..., Any] = aot_autograd(
+            fw_compiler=functools.partial(graphs.compiler, "forward"),
+            bw_compiler=functools.partial(graphs.compiler, "backward"),
+            inference_compiler=functools.partial(graphs.compiler, "inference"),
+            decompositions=decompositions(),
+            partition_fn=partition,
+        )(module, example_inputs)
     return direct_call(graphs.made, graphs.metadata, example_inputs, compiled)
 
 

@@ -105,42 +105,6 @@ def iota(result: Any, length: Any, *, start: Any, step: Any, **_: Any) -> Any:
     return (rnp.arange(length) * step + start).astype(result.dtype)
 
 
-@rule("linspace", typed=True)
-def linspace(result: Any, start: Any, end: Any, steps: int, **_: Any) -> Any:
-    """From both ends towards the middle, as PyTorch computes it."""
-    wide = "f64" if not result.dtype.is_complex else "c128"
-    first, last = rnp.asarray(start).astype(wide), rnp.asarray(end).astype(wide)
-    if steps <= 1:
-        return rnp.broadcast_to(first, (steps,))
-    places = rnp.arange(steps).astype(wide)
-    width = (last - first) / (steps - 1)
-    if not result.dtype.is_differentiable:
-        step = rnp.astype(width, "f32")
-        low = rnp.trunc(first + places * step)
-        high = rnp.trunc(last - (steps - 1 - places) * step)
-        return rnp.where(rnp.less(rnp.arange(steps), steps // 2), low, high)
-    low, high = first + places * width, last - (steps - 1 - places) * width
-    return rnp.where(rnp.less(rnp.arange(steps), steps // 2), low, high)
-
-
-@rule("eye", "eye.m", typed=True)
-def eye(result: Any, *_: Any, **named: Any) -> Any:
-    del named
-    return rnp.eye(*result.shape, dtype=result.dtype)
-
-
-@rule("tril_indices", typed=True)
-def tril_indices(result: Any, row: int, col: int, offset: int = 0, **_: Any) -> Any:
-    del result
-    return rnp.stack(rnp.tril_indices(row, offset, col))
-
-
-@rule("triu_indices", typed=True)
-def triu_indices(result: Any, row: int, col: int, offset: int = 0, **_: Any) -> Any:
-    del result
-    return rnp.stack(rnp.triu_indices(row, offset, col))
-
-
 # Sizes are numbers of the program.
 
 enter({

@@ -79,11 +79,6 @@ def subtract(x: Any, y: Any, alpha: Any = 1) -> Any:
     return rnp.subtract(x, _scaled(y, alpha))
 
 
-@elementwise("rsub")
-def reversed_subtract(x: Any, y: Any, alpha: Any = 1) -> Any:
-    return rnp.subtract(y, _scaled(x, alpha))
-
-
 def _scaled(x: Any, alpha: Any) -> Any:
     return x if isinstance(alpha, (int, float)) and alpha == 1 else rnp.multiply(x, alpha)
 
@@ -168,17 +163,6 @@ def round_(x: Any, *, decimals: int = 0) -> Any:
     return rnp.rint(x / scale) * scale
 
 
-@elementwise("frac")
-def frac(x: Any) -> Any:
-    return x - rnp.trunc(x)
-
-
-@elementwise("heaviside")
-def heaviside(x: Any, values: Any) -> Any:
-    """`values` at 0, and 0 at NaN, as in PyTorch."""
-    return rnp.where(rnp.equal(x, 0), values, rnp.astype(rnp.greater(x, 0), values.dtype))
-
-
 @rule("bitwise_left_shift", "__lshift__")
 def left_shift(x: Any, y: Any) -> Any:
     """0 for a shift that is negative or as wide as the type."""
@@ -197,25 +181,6 @@ def right_shift(x: Any, y: Any) -> Any:
 
 def _bits(x: Any) -> int:
     return 8 * int(rnp.asarray(x).dtype.itemsize)
-
-
-@elementwise("addcmul")
-def addcmul(x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + _scaled(a * b, value)
-
-
-@elementwise("addcdiv")
-def addcdiv(x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + _scaled(a / b, value)
-
-
-@elementwise("lerp")
-def lerp(start: Any, end: Any, weight: Any) -> Any:
-    """From the nearer end, as PyTorch computes it."""
-    step = end - start
-    return rnp.where(
-        rnp.less(rnp.abs(weight), 0.5), start + weight * step, end - step * (1 - weight)
-    )
 
 
 @elementwise("igamma", "special_gammainc")

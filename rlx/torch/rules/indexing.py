@@ -235,23 +235,6 @@ def embedding(table: Any, index: Any, *_: Any, **named: Any) -> Any:
     return rnp.take(table, index, 0)
 
 
-@rule("embedding_dense_backward", typed=True)
-def embedding_backward(
-    result: Any, g: Any, index: Any, rows: Any, padding: int, scaled: bool
-) -> Any:
-    """The rows of `g` added up by index; those of the padding's are left out."""
-    width = g.shape[index.ndim :]
-    flat = rnp.reshape(index, (-1,))
-    g = rnp.reshape(g, (-1, *width)).astype("f32" if result.dtype.is_low_precision else g.dtype)
-    total = rnp.zeros((rows, *width), g.value.dtype)
-    if padding >= 0:
-        g = rnp.where(rnp.expand_dims(rnp.equal(flat, padding), 1), 0, g)
-    if scaled:
-        counts = rnp.zeros((rows,), g.value.dtype).at[flat].add(1)
-        g = g / rnp.expand_dims(counts[flat], 1)
-    return total.at[flat].add(g)
-
-
 @rule("_embedding_bag", "_embedding_bag_forward_only", typed=True)
 def embedding_bag(
     result: Any, table: Any, index: Any, offsets: Any, *given: Any, **named: Any

@@ -1,8 +1,7 @@
-"""Normalizations with their statistics."""
+"""Batch normalization with its statistics; others are PyTorch's decompositions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import rlx.numpy as rnp
@@ -15,22 +14,6 @@ def _wide(x: Any) -> Any:
     return x.astype("f32") if x is not None and x.value.dtype.is_low_precision else x
 
 
-@rule("native_layer_norm")
-def layer_norm(
-    x: Any, shape: Sequence[Any], weight: Any, bias: Any, eps: float
-) -> tuple[Any, Any, Any]:
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
-    y, mean, inverse = _standardized(_wide(x), axes, eps)
-    return _affine(y, weight, bias, 0), mean, inverse
-
-
-def _standardized(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
-    mean = rnp.mean(x, axes, keepdims=True)
-    center = x - mean
-    inverse = lax.rsqrt(rnp.mean(rnp.square(center), axes, keepdims=True) + eps)
-    return center * inverse, mean, inverse
-
-
 def _affine(y: Any, weight: Any, bias: Any, after: int) -> Any:
     """Scale and shift; `after` axes follow that of the parameters."""
     if weight is not None:
@@ -40,17 +23,6 @@ def _affine(y: Any, weight: Any, bias: Any, after: int) -> Any:
 
 def _spread(x: Any, after: int) -> Any:
     return rnp.reshape(x, (*x.shape, *(1,) * after)) if after else x
-
-
-@rule("native_group_norm")
-def group_norm(
-    x: Any, weight: Any, bias: Any, batch: Any, channels: Any, positions: Any, groups: int,
-    eps: float,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    parts = rnp.reshape(_wide(x), (batch, groups, (channels // groups) * positions))
-    y, mean, inverse = _standardized(parts, (2,), eps)
-    y = _affine(rnp.reshape(y, x.shape), weight, bias, x.ndim - 2)
-    return y, rnp.squeeze(mean, 2), rnp.squeeze(inverse, 2)
 
 
 def _of_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any, Any]:
@@ -86,14 +58,6 @@ def batch_norm_inference(
     return y, empty, empty
 
 
-@rule("_native_batch_norm_legit.no_stats")
-def batch_norm_without_statistics(
-    x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
-) -> tuple[Any, Any, Any]:
-    del training, momentum
-    return _of_batch(x, weight, bias, eps)[:3]
-
-
 @rule("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional")
 def batch_norm_functional(
     x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *given: Any
@@ -119,17 +83,3 @@ def batch_norm_functional(
         reserve = rnp.zeros((0,), "uint8")
         return (*statistics, reserve, mean, variance)
     return (*statistics, mean, variance)
-
-
-@rule("_fused_rms_norm")
-def fused_rms_norm(x: Any, shape: Sequence[Any], weight: Any, eps: float | None) -> tuple[Any, Any]:
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
-    wide = _wide(x)
-    least = rnp.finfo(wide.value.dtype.numpy).eps if eps is None else eps
-    inverse = lax.rsqrt(rnp.mean(rnp.square(wide), axes, keepdims=True) + float(least))
-    return _affine(wide * inverse, weight, None, 0), inverse
-
-
-@rule("rms_norm")
-def rms_norm(x: Any, shape: Sequence[Any], weight: Any = None, eps: float | None = None) -> Any:
-    return fused_rms_norm(x, shape, weight, eps)[0]

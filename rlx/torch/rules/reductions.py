@@ -137,9 +137,10 @@ def variance(x: Any, axes: Any, correction: Any, keepdim: bool) -> Any:
 def _correction(given: tuple[Any, ...], named: Any) -> tuple[Any, Any, bool]:
     """Return axes, correction and keepdim of the two signatures that there are."""
     axes = next((a for a in given if isinstance(a, list) or a is None), None)
-    unbiased = next((a for a in given if isinstance(a, bool)), True)
+    flags = [a for a in given if isinstance(a, bool)]
+    unbiased, keepdim = flags + [True, False][len(flags) :]
     correction = named.get("correction", 1 if unbiased else 0)
-    return axes, 1 if correction is None else correction, named.get("keepdim", False)
+    return axes, 1 if correction is None else correction, named.get("keepdim", keepdim)
 
 
 @rule("var.correction", "var", "var.dim", "prims.var")
