@@ -20,12 +20,6 @@ def full_like(result: Any, x: Any, value: Any, **_: Any) -> Any:
     return constant(result, x.shape, value)
 
 
-@rule("new_full", typed=True)
-def new_full(result: Any, x: Any, size: Any, value: Any, **_: Any) -> Any:
-    del x
-    return constant(result, size, value)
-
-
 @rule(
     "zeros",
     "_efficientzerotensor",
@@ -38,33 +32,6 @@ def zeros(result: Any, size: Any, *_: Any, **named: Any) -> Any:
     """Arrays without contents are zeros."""
     del named
     return constant(result, size, 0)
-
-
-@rule("zeros_like", "empty_like", "zero", typed=True)
-def zeros_like(result: Any, x: Any, **_: Any) -> Any:
-    return constant(result, x.shape, 0)
-
-
-@rule("ones", typed=True)
-def ones(result: Any, size: Any, **_: Any) -> Any:
-    return constant(result, size, 1)
-
-
-@rule("ones_like", typed=True)
-def ones_like(result: Any, x: Any, **_: Any) -> Any:
-    return constant(result, x.shape, 1)
-
-
-@rule("new_zeros", "new_empty", "new_empty_strided", typed=True)
-def new_zeros(result: Any, x: Any, size: Any, *_: Any, **named: Any) -> Any:
-    del x, named
-    return constant(result, size, 0)
-
-
-@rule("new_ones", typed=True)
-def new_ones(result: Any, x: Any, size: Any, **_: Any) -> Any:
-    del x
-    return constant(result, size, 1)
 
 
 @rule("scalar_tensor", typed=True)

@@ -217,11 +217,6 @@ def masked_scatter_backward(g: Any, mask: Any, shape: Sequence[Any]) -> Any:
     return rnp.reshape(total, tuple(shape))
 
 
-@rule("take")
-def take(x: Any, index: Any) -> Any:
-    return rnp.reshape(x, (-1,))[index]
-
-
 @rule("put")
 def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     flat, places = rnp.reshape(x, (-1,)), rnp.reshape(index, (-1,))

@@ -40,11 +40,6 @@ def _added(c: Any, product: Any, beta: Any, alpha: Any) -> Any:
     return product + (c if beta == 1 else (c * beta).astype(c.dtype))
 
 
-@rule("outer", "ger")
-def outer(x: Any, y: Any) -> Any:
-    return rnp.outer(x, y)
-
-
 @rule("_trilinear")
 def trilinear(
     x: Any, y: Any, z: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any,

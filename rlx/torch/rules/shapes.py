@@ -112,11 +112,6 @@ def cat(arrays: Sequence[Any], axis: int = 0) -> Any:
     return rnp.concatenate(kept or arrays, axis if kept else 0)
 
 
-@rule("stack")
-def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
-    return rnp.stack(arrays, axis)
-
-
 @rule("select.int", "select_copy.int")
 def select(x: Any, axis: int, index: Any) -> Any:
     if isinstance(index, int):
@@ -154,51 +149,6 @@ def slice_scatter(
 def select_scatter(x: Any, source: Any, axis: int, index: Any) -> Any:
     places = (*(slice(None),) * (axis % x.ndim), index)
     return x.at[places].set(source.astype(x.value.dtype))
-
-
-@rule("split.Tensor", "unsafe_split.Tensor", "split_copy.Tensor")
-def split(x: Any, size: Any, axis: int = 0) -> list[Any]:
-    extent = x.shape[axis]
-    if extent == 0:
-        return [x]
-    starts = (
-        range(0, extent, size)
-        if isinstance(extent, int) and isinstance(size, int)
-        else [size * i for i in range(-(-extent // size))]
-    )
-    return [slice_(x, axis, start, min(start + size, extent)) for start in starts]
-
-
-@rule("split_with_sizes", "unsafe_split_with_sizes", "split_with_sizes_copy")
-def split_with_sizes(x: Any, sizes: Sequence[Any], axis: int = 0) -> list[Any]:
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(slice_(x, axis, start, start + size))
-        start = start + size
-    return parts
-
-
-@rule("unbind.int", "unbind_copy.int")
-def unbind(x: Any, axis: int = 0) -> list[Any]:
-    return [select(x, axis, index) for index in range(x.shape[axis])]
-
-
-@rule("roll")
-def roll(x: Any, shifts: Any, axes: Any = ()) -> Any:
-    shifts = shifts if isinstance(shifts, list) else [shifts]
-    if not axes:
-        return rnp.reshape(rnp.roll(rnp.reshape(x, (-1,)), shifts[0]), x.shape)
-    return rnp.roll(x, tuple(shifts), tuple(axes)) if x.size != 0 else x
-
-
-@rule("tril")
-def tril(x: Any, diagonal: int = 0) -> Any:
-    return rnp.tril(x, diagonal)
-
-
-@rule("triu")
-def triu(x: Any, diagonal: int = 0) -> Any:
-    return rnp.triu(x, diagonal)
 
 
 @rule("diagonal", "diagonal_copy")
@@ -267,8 +217,3 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Any:
 @rule("movedim.int", "movedim.intlist", "moveaxis.int", "moveaxis.intlist")
 def movedim(x: Any, source: Any, destination: Any) -> Any:
     return rnp.moveaxis(x, source, destination)
-
-
-@rule("repeat_interleave.self_int")
-def repeat_interleave(x: Any, count: int, axis: int | None = None, **_: Any) -> Any:
-    return rnp.repeat(x, count, axis)

@@ -40,16 +40,6 @@ def sort(x: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
     return _sorted(x, axis, descending)
 
 
-@rule("argsort", "argsort.stable")
-def argsort(x: Any, *given: Any, **named: Any) -> Any:
-    return sort(x, *given, **named)[1]
-
-
-@rule("msort")
-def msort(x: Any) -> Any:
-    return _sorted(x, 0, False)[0]
-
-
 @rule("topk")
 def topk(
     x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = True
