@@ -23,7 +23,6 @@ from rlx.distributed.world import current_world
 from rlx.ir.dtype import DType
 
 Arrays = list[Any]
-Mapped = Callable[..., Any]
 
 
 def normal(*shape: int) -> Any:

@@ -185,7 +185,6 @@ _FLOAT_BINARY = (
 )  # fmt: skip
 _INT_BINARY = ("{0} & {1}", "{0} | {1}", "{0} ^ {1}", "{0} // {1}", "{0} % {1}", "~{0}")
 _REDUCTIONS = ("sum", "mean", "max", "min", "prod", "var", "std", "any", "all", "argmax", "argmin")
-_SCANS = ("cumsum", "cumprod")
 
 
 def unary(d: Draft) -> None:

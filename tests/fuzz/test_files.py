@@ -35,6 +35,7 @@ from rlx.runtime.image import Image, dumps_image, loads_image
 from rlx.runtime.llvm_backend import CachedLlvmBackend
 from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
+from tests.fuzz.files.graphs import parts_of_graph, sealed_graph
 from tests.fuzz.mutations import damaged_bytes, damaged_json, damaged_words
 
 Array = NDArray[Any]
@@ -63,12 +64,6 @@ def scan(g: Graph) -> Any:
     return result
 
 
-def sealed_graph(text: bytes, data: bytes) -> bytes:
-    digest = hashlib.sha256(text + data).hexdigest()
-    content = f"rlx-graph 1 {len(text)} {len(data)} {digest}\n".encode() + text
-    return content + b"\n" * (-len(content) % 64) + data
-
-
 def feeds() -> dict[str, Array]:
     random = np.random.default_rng(0)
     return {
@@ -92,12 +87,6 @@ def is_right(program: Any) -> bool:
     """Compile and run a program as it was read."""
     native = CachedLlvmBackend().load(program.module, detect_target())
     return run_is_right(Executable(network(), program, native, image=Image.of(program)))
-
-
-def parts_of_graph(content: bytes) -> tuple[bytes, bytes]:
-    first, rest = content.split(b"\n", 1)
-    _, _, text, data, _ = first.split()
-    return rest[: int(text)], content[len(content) - int(data) :]
 
 
 def refused_or(load: Callable[[bytes], Any], content: bytes) -> Any:

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-NUMBER_TYPES = {"u4": 4, "f4": 6, "u8": 10}
-
 
 class Tensor(NamedTuple):
     """Dims innermost first, the type's number, and the bytes."""

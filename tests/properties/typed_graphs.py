@@ -136,10 +136,6 @@ def _is_float(item: Item) -> bool:
     return item.dtype.is_float
 
 
-def _has_axes(item: Item) -> bool:
-    return item.rank > 0
-
-
 def _rounds(dtype: DType) -> bool:
     """True where fused code may keep more digits between two ops than are stored."""
     return dtype.is_low_precision or dtype.is_complex

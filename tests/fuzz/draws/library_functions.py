@@ -106,7 +106,6 @@ EXCUSED: Mapping[str, str] = {
 
 
 _FOLD: Own = {"axis": axis}
-_FLOAT: Own = {"x": array(*FLOATS)}
 _WEIGHTED: Own = {"a": array(*FLOATS, ranks=(1, 3)), "axis": axis}
 _SPACE: Own = {"lhs": _IMAGE, "rhs": _KERNEL, "padding": _PADS}
 _POOL: Own = {"x": _IMAGE, "padding": one_of("SAME", "VALID", ((1, 0), (0, 1)))}
@@ -120,7 +119,6 @@ _SIZED: Own = {
 _FOLDED_RANGE: Own = {"axis": one_of(0, -1), "start": one_of(1, 2.5, np.array([1, 2], "f4")),
                       "stop": one_of(3, np.array([[5, 7]], "f4"))}  # fmt: skip
 _FROM_FRONT: Own = {"axis": of_first(lambda d, x: d.small(0, max(x.ndim - 1, 0)))}
-_RANGED: Own = {"x": array(*FLOATS, ranks=(1, 2))}
 
 FUNCTIONS: Mapping[str, Own] = {
     **alike("np.argmax np.argmin np.nanargmax np.nanargmin np.sort np.argsort np.cumsum np.cumprod "

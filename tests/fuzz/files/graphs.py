@@ -53,10 +53,10 @@ def loaded_text(path: Path, rng: Rng) -> Loaded:
 
 
 def drawn_serialized(rng: Rng) -> bytes:
-    text, data = _parts(dumps(_graph(rng)))
+    text, data = parts_of_graph(dumps(_graph(rng)))
     if data and rng.random() < 0.3:
         data = damaged_bytes(data, rng)
-    content = _sealed(_damaged(text, rng), data)
+    content = sealed_graph(_damaged(text, rng), data)
     return damaged_bytes(content, rng) if rng.random() < 0.1 else content
 
 
@@ -67,13 +67,13 @@ def loaded_serialized(path: Path, rng: Rng) -> Loaded:
     return Loaded(graph)
 
 
-def _parts(content: bytes) -> tuple[bytes, bytes]:
+def parts_of_graph(content: bytes) -> tuple[bytes, bytes]:
     first, rest = content.split(b"\n", 1)
     _, _, text, data, _ = first.split()
     return rest[: int(text)], content[len(content) - int(data) :]
 
 
-def _sealed(text: bytes, data: bytes) -> bytes:
+def sealed_graph(text: bytes, data: bytes) -> bytes:
     digest = hashlib.sha256(text + data).hexdigest()
     content = f"rlx-graph 1 {len(text)} {len(data)} {digest}\n".encode() + text
     return content + b"\n" * (-len(content) % 64) + data
@@ -91,8 +91,8 @@ def drawn_program(rng: Rng) -> bytes:
         if rng.random() < 0.75:
             plan = json.dumps(damaged_json(json.loads(plan), rng)).encode()
         else:
-            text, data = _parts(graph)
-            graph = _sealed(damaged_words(text, rng), data)
+            text, data = parts_of_graph(graph)
+            graph = sealed_graph(damaged_words(text, rng), data)
     digest = hashlib.sha256(graph + plan).hexdigest()
     content = f"rlx-program 1 {len(graph)} {len(plan)} {digest}\n".encode() + graph + plan
     return damaged_bytes(content, rng) if rng.random() < 0.1 else content
