@@ -129,13 +129,17 @@ class Target:
 
     @property
     def dots_unsigned_bytes(self) -> bool:
-        """True if one instruction sums four products of an unsigned by a signed byte."""
-        wide = self.vector_bytes == 64
-        return self.has("avx512vnni") if wide else self.has("avxvnni") and self.vector_bytes == 32
+        """True if whole vectors sum four products of an unsigned by a signed byte exactly.
+
+        One instruction with VNNI; elsewhere two, each of which sums pairs of products of 16 bits.
+        """
+        if self.vector_bytes == 64:
+            return self.has("avx512bw") or self.has("avx512vnni")
+        return self.vector_bytes == 32 and (self.has("avx2") or self.has("avxvnni"))
 
     @property
     def dots_bytes(self) -> bool:
-        """True if one instruction sums four products of bytes: unsigned by signed, or signed."""
+        """True if vectors sum four products of bytes: unsigned by signed, or signed."""
         signed = self.architecture == "aarch64" and self.has("dotprod")
         return self.has_vectors and (self.dots_unsigned_bytes or signed)
 

@@ -55,13 +55,15 @@ def test_a_target_says_of_which_floats_it_fuses_multiply_adds() -> None:
     }  # fmt: skip
 
 
-def test_a_target_says_whether_it_multiplies_four_bytes_at_once() -> None:
+def test_a_target_says_whether_it_sums_products_of_four_bytes() -> None:
     found = {
         name: (named_target(name).dots_bytes, named_target(name).dots_unsigned_bytes)
-        for name in ("x86-64-v4", "x86-64-v4-vnni", "aarch64", "aarch64-dotprod", "cortex-m4")
-    }
+        for name in ("x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni", "aarch64",
+                     "aarch64-dotprod", "cortex-m4")
+    }  # fmt: skip
     assert found == {
-        "x86-64-v4": (False, False), "x86-64-v4-vnni": (True, True), "aarch64": (False, False),
+        "x86-64": (False, False), "x86-64-v3": (True, True), "x86-64-v4": (True, True),
+        "x86-64-v4-vnni": (True, True), "aarch64": (False, False),
         "aarch64-dotprod": (True, False), "cortex-m4": (False, False),
     }  # fmt: skip
     narrow = replace(detect_target(), architecture="x86_64", features=frozenset({"avx", "avxvnni"}))

@@ -59,7 +59,11 @@ class Lowered:
 
 def lower(graph: Graph, seed: int = 0) -> Lowered:
     """Run passes, planning and lowering as `rlx.compile` does, and verify the kernels."""
-    target = target_of(seed)
+    return lower_on(target_of(seed), graph)
+
+
+def lower_on(target: Target, graph: Graph) -> Lowered:
+    """Do the same for a given machine."""
     image, program = prepare(graph, _environment(target), _THREADS)
     verify_module(program.module)
     return Lowered(graph, target, image, program)

@@ -81,7 +81,7 @@ def test_products_are_of_codes_and_results_are_those_of_onnx_runtime(codes: Any,
         assert np.mean(np.abs(found - expected) < 1e-3) > 0.9
 
 
-@pytest.mark.parametrize("level", ["x86-64-v4-vnni", "x86-64-v3"])
+@pytest.mark.parametrize("level", ["x86-64-v4-vnni", "x86-64-v3", "x86-64"])
 def test_weights_stay_bytes_in_the_compiled_model(level: str) -> None:
     """Where an instruction takes bytes; elsewhere they become floats when the model is set up."""
     target = named_target(level)
@@ -117,3 +117,24 @@ def test_a_scale_of_one_element_is_that_of_the_whole_vector(count: int, kind: st
     x = np.arange(1, count + 1, dtype=kind)
     (y,) = session.run(None, {"x": x, "s": np.array([0.5], np.float32)})
     np.testing.assert_array_equal(y, x * np.float32(0.5))
+
+
+@pytest.mark.parametrize("level", ["x86-64-v4-vnni", "x86-64-v3", "aarch64", "cortex-m4"])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_weights_of_a_few_bits_stay_bytes(bits: int, level: str) -> None:
+    """Each is at most a byte next to the file's own, scales included, and none is a float."""
+    inner, columns, size = 512, 256, 32
+    random = np.random.default_rng(0)
+    weights: dict[str, Array] = {
+        "w": random.integers(0, 256, (columns, inner // size, size * bits // 8)).astype(np.uint8),
+        "s": random.normal(size=columns * inner // size).astype(np.float32),
+    }
+    shape = {"K": inner, "N": columns, "bits": bits, "block_size": size}
+    nodes = [node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", **shape)]
+    made = model(nodes, {"x": (FLOAT, (4, inner))}, ["y"], weights)
+    made.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    program = lower_for(rlx.onnx.load(made), named_target(level))
+    of_file = sum(array.nbytes for array in weights.values())
+    with_scales = inner * columns * (size + 4) // size
+    assert program.plan.resident_bytes <= of_file + with_scales + 1024
+    assert not any(f"f32[{of}]" in str(program.schedule) for of in ("256, 512", "512, 256"))

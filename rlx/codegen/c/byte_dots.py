@@ -1,7 +1,8 @@
 """Sums of products of bytes on vectors: the instruction where the compiler says there is one.
 
 Compilers don't find it in loops over lanes. Both know it by names of their own on x86, and by those
-of ARM's header on aarch64.
+of ARM's header on aarch64. x86 without VNNI sums pairs of products of 16 bits (`pmaddwd`), those of
+even and of odd bytes, which is exact; `pmaddubsw` would saturate.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ _INSTRUCTIONS = {
     ValueType(Prim.U32, 4): (_HAS_256, "vpdpbusd_v4si", "vpdpbusd128"),
 }
 """Type of the first words -> when there is an instruction, GCC's name for it, and clang's."""
+_PAIRS = {
+    16: ("defined(__AVX512BW__)", "pmaddwd512_mask", ", (i32x16){0}, (uint16_t)-1"),
+    8: ("defined(__AVX2__)", "pmaddwd256", ""),
+    4: ("defined(__SSE2__)", "pmaddwd128", ""),
+}
+"""Lanes of words -> when pairs of products can be summed, GCC's name for it, and what it takes."""
 
 _NEON = """#if defined(__ARM_FEATURE_DOTPROD)
   return (i32x4)vdotq_s32((int32x4_t)c, (int8x16_t)a, (int8x16_t)b);
@@ -36,9 +43,31 @@ def byte_dot_instruction(words: ValueType) -> str:
             f"  return ({sums})__builtin_ia32_{clang}{args};",
             f"#elif ({condition}) && defined(__GNUC__) && !defined(__clang__)",
             f"  return ({sums})__builtin_ia32_{gcc}{args};",
+            *_in_pairs(words.lanes),
             "#endif",
         )
     )
+
+
+def _in_pairs(lanes: int) -> list[str]:
+    """Return the branch that sums products of even bytes, then of odd ones, as pairs of i16."""
+    condition, gcc, passed = _PAIRS[lanes]
+    clang, half = gcc.removesuffix("_mask"), f"i16x{2 * lanes}"
+    even = (f"({half})(a & 0x00ff00ff)", f"({half})((u16x{2 * lanes})b << 8) >> 8")
+    odd = (f"({half})(a >> 8 & 0x00ff00ff)", f"({half})b >> 8")
+
+    def sums(name: str, extra: str) -> str:
+        pairs = " + ".join(
+            f"(u32x{lanes})__builtin_ia32_{name}({x}, {y}{extra})" for x, y in (even, odd)
+        )
+        return f"  return (i32x{lanes})((u32x{lanes})c + {pairs});"
+
+    return [
+        f"#elif ({condition}) && defined(__clang__) && __has_builtin(__builtin_ia32_{clang})",
+        sums(clang, ""),
+        f"#elif ({condition}) && defined(__GNUC__) && !defined(__clang__)",
+        sums(gcc, passed),
+    ]
 
 
 def byte_dot_header(words: ValueType) -> str:

@@ -295,6 +295,9 @@ class Prelude:
         params = f"{taken} a, {sums} b, {sums} c"
         body = [f"for (int i = 0; i < {words.lanes}; ++i) c[i] = {scalar}{lane};", "return c;"]
         instruction = byte_dot_instruction(words)
+        if instruction and not words.prim.is_signed:
+            for prim in (Prim.I16, Prim.U16):  # halves of words
+                self.vector(ValueType(prim, 2 * words.lanes))
         name = f"dot_bytes_{taken}"
         return self._define(
             name, sums, params, [instruction, *body] if instruction else body,
