@@ -151,6 +151,12 @@ def select_scatter(x: Any, source: Any, axis: int, index: Any) -> Any:
     return x.at[places].set(source.astype(x.value.dtype))
 
 
+@rule("split_copy.Tensor")
+def split(x: Any, size: int, axis: int = 0) -> list[Any]:
+    starts = range(0, x.shape[axis], size)
+    return [slice_(x, axis, start, start + size) for start in starts] or [x]
+
+
 @rule("diagonal", "diagonal_copy")
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return rnp.diagonal(x, offset, dim1, dim2)
