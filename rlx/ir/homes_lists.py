@@ -86,6 +86,7 @@ rlx.codegen.kernels.products.ragged ragged_matmul ragged_outer
 rlx.codegen.kernels.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 rlx.codegen.kernels.resample resample
 rlx.codegen.kernels.rope rope
+rlx.codegen.kernels.row_region row_region
 rlx.codegen.kernels.shape transpose
 rlx.codegen.kernels.softmax softmax log_softmax
 rlx.codegen.kernels.sort.search argmax argmin
@@ -177,7 +178,7 @@ rlx.ir.ops.elementwise neg abs sign round floor ceil trunc square reciprocal sqr
 rlx.ir.ops.experts grouped_matmul dequant_moe_weights group_limited_gate grouped_dequant_matmul
 rlx.ir.ops.foreign ffi_call effect_call
 rlx.ir.ops.fourier dft dft_of_reals dft_to_reals dft_of_prime
-rlx.ir.ops.fused fused scalar_region
+rlx.ir.ops.fused fused scalar_region row_region
 rlx.ir.ops.indexing gather gather_backward scatter_add scatter_mul scatter_max scatter_min topk
     sort argsort dynamic_slice dynamic_update_slice
 rlx.ir.ops.layout pack_panels pack_channels
@@ -250,8 +251,8 @@ rlx.ir.ops.experts grouped_matmul has_many_rows dequant_moe_weights group_limite
 rlx.ir.ops.foreign VMAP_METHODS TOKEN ffi_call effect_call
 rlx.ir.ops.fourier Array LARGEST_PRIME LONGEST dft dft_of_reals dft_to_reals dft_of_prime
     transformed spectrum_of_reals reals_of_spectrum prime_factors largest_prime prime_tables
-rlx.ir.ops.fused fused scalar_region operand_name is_anchor anchors_of anchor_of sibling_key
-    are_siblings is_pointwise
+rlx.ir.ops.fused fused scalar_region row_region row_passes last_row_pass operand_name is_anchor
+    anchors_of anchor_of sibling_key are_siblings is_pointwise
 rlx.ir.ops.indexing NO_INDEX gather gather_backward scatter scatter_add scatter_mul scatter_max
     scatter_min topk sort argsort dynamic_slice dynamic_update_slice
 rlx.ir.ops.layout pack_panels pack_channels
@@ -318,7 +319,7 @@ rlx.ir.reference.elementwise neg abs sign round floor ceil trunc square reciproc
     bitwise_xor shift_left shift_right eq ne lt le gt ge complex_norm_sq conj real imag cast
     bitcast where complex
 rlx.ir.reference.foreign ffi_call effect_call
-rlx.ir.reference.fused fused scalar_region
+rlx.ir.reference.fused fused row_region scalar_region
 rlx.ir.reference.indexing gather gather_backward scatter_add scatter_mul scatter_max scatter_min
     sort argsort sort_keys radix_counts radix_move sorted_values topk dynamic_slice
     dynamic_update_slice

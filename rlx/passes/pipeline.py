@@ -23,6 +23,7 @@ from rlx.passes.communication.start_collectives import start_collectives
 from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
+from rlx.passes.fusion.row_regions import row_regions
 from rlx.passes.fusion.scalar_regions import scalar_regions
 from rlx.passes.fusion.share_bodies import share_bodies
 from rlx.passes.layout.attach_codebooks import attach_codebooks
@@ -205,6 +206,7 @@ def pipeline(
             common_subexpressions,  # products of one operand reshape it alike
             start_collectives,  # before fusion, which keeps their order among what it groups
             fuse(seen=miss),  # after all that changes nodes; bodies are final
+            row_regions(),  # after fusion: what products and others compute stays with them
             share_bodies,  # after fusion: bodies are final
             dead_code,  # indices that a fused check of an index makes itself
             order_updates,  # after fusion, which decides what computes an update

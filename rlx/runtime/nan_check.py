@@ -109,7 +109,7 @@ def culprit_of(node: Node, before: Sequence[Array], after: Sequence[Array]) -> C
 
 def find_culprit(thunk: AnyThunk, operands: Sequence[Array]) -> Culprit | None:
     """Replay a fused thunk op by op; None if the reference stays finite, or nothing is fused."""
-    if not isinstance(thunk, Thunk) or thunk.kind != "fused":
+    if not isinstance(thunk, Thunk) or not thunk.node.op.has(Trait.FUSED):
         return None
     body: Graph = thunk.attrs["body"]
     arrays = _replay(body, operands)

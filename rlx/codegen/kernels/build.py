@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.extents import Extents
-from rlx.codegen.kernels.grouped import Body
+from rlx.codegen.kernels.grouped import Body, is_split
 from rlx.codegen.kernels.registry import (
     KERNELS,
     LOWERED,
@@ -30,7 +30,6 @@ from rlx.codegen.text import as_identifier
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.index_maps import index_map, maps
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait
 from rlx.ir.types import TensorType
@@ -88,9 +87,8 @@ def computes_nothing(thunk: Thunk) -> bool:
 def kernel_name(thunk: Thunk) -> str:
     """Return a readable name, such as `softmax_16x384` or `matmul_gelu_64`; not yet unique."""
     kinds = [thunk.kind]
-    if thunk.kind == "fused":
-        graph: Graph = thunk.attrs["body"]
-        kinds = telling_ops(graph)
+    if OPS[thunk.kind].has(Trait.FUSED) and thunk.kind != "scalar_region":
+        kinds = telling_ops(thunk.attrs["body"])
     shape = thunk.results[0].type.shape if thunk.results and thunk.opened is None else ()
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
     extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape[first:]]
@@ -108,7 +106,7 @@ def telling_ops(body: Graph) -> list[str]:
     """Return the ops in the name of a fused kernel: its anchors and math functions."""
     nodes = [node for node in body.nodes if not node.op.has(Trait.LEAF)]
     computing = [node for node in nodes if not node.op.has(Trait.MOVEMENT)] or nodes
-    anchors = find_anchors(body)
+    anchors = ops.anchors_of(body)
     names = list(dict.fromkeys(node.op.name for node in computing if node not in anchors))
     functions = [name for name in names if name not in _PLAIN] or names[-1:]
     if anchors:
@@ -195,12 +193,6 @@ def find_anchor(graph: Graph) -> Node | None:
     """Return the first node that a kernel is built for, if there is one."""
     anchors = find_anchors(graph)
     return anchors[0] if anchors else None
-
-
-def is_split(graph: Graph) -> bool:
-    """True if an index map is piecewise."""
-    found = (index_map(node) for node in graph.nodes if node.op in maps)
-    return any(m is not None and (len(m.pieces) > 1 or m.fill is not None) for m in found)
 
 
 def _declare_arguments(

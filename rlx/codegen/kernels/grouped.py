@@ -103,6 +103,12 @@ class Body:
                     yield from alternative.guards
 
 
+def is_split(graph: Graph) -> bool:
+    """True if an index map is piecewise."""
+    found = (index_map(node) for node in graph.nodes if node.op in maps)
+    return any(m is not None and (len(m.pieces) > 1 or m.fill is not None) for m in found)
+
+
 def operand_position(node: Node, operand: int, position: Position, rank: int) -> Position:
     """Return where `node`, read at `position` over `rank` iteration axes, reads an operand."""
     found = index_map(node)

@@ -90,7 +90,7 @@ def tensor_name(value: Value, number: int | None = None) -> str:
         name = node.name
     elif node.op.name == "pack_panels":
         name = f"{tensor_name(node.operands[0])}_packed"
-    elif node.op.name == "fused":
+    elif node.op.has(Trait.FUSED) and node.op is not ops.scalar_region:
         name = f"{'_'.join(telling_ops(node.attribute('body')))}_{own}"
     else:
         name = f"{node.op.name}_{own}"

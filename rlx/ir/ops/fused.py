@@ -82,6 +82,38 @@ def scalar_region(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
     return fused.infer(*operands, body=body)
 
 
+@op("fused", Trait.FUSED, decompose=_inline)
+def row_region(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
+    """Apply `body`, which passes over the same rows several times, one row after another.
+
+    Made by a pass only. The body holds reductions along the last axis of one shape, and pointwise
+    nodes of that shape and of the reductions' shape, which read what is made there at their own
+    row alone. A result of the last pass may share the memory of an operand of its type.
+    """
+    return fused.infer(*operands, body=body)
+
+
+def row_passes(body: Graph) -> dict[Value, int]:
+    """Return the pass over a row, from 0, in which each value of a row region is computed.
+
+    What follows from a reduction is computed after the pass that folds it.
+    """
+    found: dict[Value, int] = {}
+    for node in body.nodes:
+        before = max((found[operand] for operand in node.operands), default=0)
+        found[node.results[0]] = before + node.op.has(Trait.REDUCTION)
+    return found
+
+
+def last_row_pass(body: Graph) -> int:
+    """Return the last pass over a row of a row region: it folds, or computes results."""
+    passes = row_passes(body)
+    rows = next(node for node in body.nodes if node.op.has(Trait.REDUCTION)).operands[0].shape
+    folds = (passes[node.result] - 1 for node in body.nodes if node.op.has(Trait.REDUCTION))
+    results = (passes[output] for output in body.outputs if output.shape == rows)
+    return max(*folds, *results, 0)
+
+
 def operand_name(name: str, type: TensorType) -> str:
     """Return the name of a body's input: the op's parameter name, marked if packed."""
     return name if type.layout is None else f"packed_{name}"

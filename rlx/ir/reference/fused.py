@@ -9,6 +9,7 @@ from rlx.ir.reference.registry import Array, reference
 
 
 @reference.exact(ops.scalar_region)
+@reference.exact(ops.row_region)
 @reference.exact(ops.fused)
 def fused(*operands: Array, body: Graph) -> tuple[Array, ...]:
     names = [str(value.node.name) for value in body.inputs]

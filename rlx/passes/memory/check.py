@@ -213,12 +213,14 @@ def _is_carry(node: Node, position: int, index: int) -> bool:
 
 def _works_in_place(node: Node, position: int) -> bool:
     """True if the kernel of `node` reads that operand at the index that it writes, before."""
-    if node.op.name != "fused":
+    if not node.op.has(Trait.FUSED):
         return node.op.has(Trait.IN_PLACE)
     body: Graph = node.attribute("body")
     folded = {body.inputs[position]}
     for inner in body.nodes:
         if folded.isdisjoint(inner.operands):
+            continue
+        if node.op.name == "row_region" and inner.op.has(Trait.REDUCTION):
             continue
         if not inner.op.has(Trait.ELEMENTWISE) and inner.op.name not in ("expand", "reshape"):
             return False

@@ -204,6 +204,8 @@ def overwritable(node: Node, result: Value) -> list[int]:
     """
     if node.op is ops.fused:
         positions: Iterable[int] = _pointwise_inputs(node, result)
+    elif node.op is ops.row_region:
+        positions = _row_inputs(node, result)
     elif is_loop(node):
         positions = _first_carry(node, result)
     elif not node.op.has(Trait.IN_PLACE):
@@ -251,6 +253,19 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
         return []
     moving = [node for node in body.nodes if node.op in maps and not is_aligned(node)]
     elsewhere = _needed_by([*moving, *anchors])
+    return [
+        position
+        for position, value in enumerate(body.inputs)
+        if value.shape == result.shape and value.node not in elsewhere
+    ]
+
+
+def _row_inputs(node: Node, result: Value) -> list[int]:
+    """Return the operands of a row region that are read no later than `result` is stored."""
+    body: Graph = node.attribute("body")
+    if ops.row_passes(body)[body.outputs[result.index]] != ops.last_row_pass(body):
+        return []
+    elsewhere = _needed_by(n for n in body.nodes if n.op in maps and not is_aligned(n))
     return [
         position
         for position, value in enumerate(body.inputs)

@@ -1,0 +1,153 @@
+"""Row regions: which kernels join, and what keeps them apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlx.ir import ops
+from rlx.ir.parser import parse_graph
+from rlx.passes.fusion.fuse import fuse
+from rlx.passes.fusion.row_regions import row_regions
+from rlx.passes.rewrite import GraphPass
+from tests.passes.text import assert_becomes, assert_unchanged
+
+SOFTMAX = """
+    %0: f32[6, 64] = input "x"
+    %1: f32[6, 1] = reduce_max %0 {axes = (1,), keepdims = true}
+    %2: f32[6, 64] = sub %0, %1
+    %3: f32[6, 64] = exp %2
+    %4: f32[6, 1] = reduce_sum %3 {axes = (1,), keepdims = true}
+    %5: f32[6, 64] = div %3, %4
+    return %5
+    """
+
+
+def joined(text: str) -> list[str]:
+    """Return the ops of a graph once it is fused and regions are formed."""
+    graph = parse_graph("graph @case {\n" + text + "\n}\n")
+    done = row_regions()(fuse()(graph))
+    return [node.op.name for node in done.nodes if node.op is not ops.input]
+
+
+def test_a_softmax_becomes_one_region() -> None:
+    input_, *_ = SOFTMAX.strip().splitlines()
+    region = f"%1: f32[6, 64] = row_region %0 {{body = graph @case_rows {{{SOFTMAX}}}}}"
+    both = GraphPass("both", lambda graph: fuse().rewrite(graph).then(row_regions()))
+    named = SOFTMAX
+    assert_becomes(both, named, "\n".join([input_, region, "return %1"]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Nothing reads a row again with what was folded of it.
+        """
+        %0: f32[6, 64] = input "x"
+        %1: f32[6, 64] = exp %0
+        %2: f32[6, 1] = reduce_max %0 {axes = (1,), keepdims = true}
+        return %1, %2
+        """,
+        # Element j of every row is divided by the number of row j.
+        """
+        %0: f32[64, 64] = input "x"
+        %1: f32[64] = reduce_sum %0 {axes = (1,)}
+        %2: f32[64, 64] = div %0, %1
+        return %2
+        """,
+        # So it is by a transpose.
+        """
+        %0: f32[64, 64] = input "x"
+        %1: f32[64, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: f32[1, 64] = transpose %1 {perm = (1, 0)}
+        %3: f32[64, 64] = div %0, %2
+        return %3
+        """,
+        # The numbers are read in another order.
+        """
+        %0: f32[6, 64] = input "x"
+        %1: f32[6, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: f32[6, 1] = reverse %1 {axes = (0,)}
+        %3: f32[6, 64] = div %0, %2
+        return %3
+        """,
+        # Columns are folded.
+        """
+        %0: f32[6, 64] = input "x"
+        %1: f32[1, 64] = reduce_sum %0 {axes = (0,), keepdims = true}
+        %2: f32[6, 64] = div %0, %1
+        return %2
+        """,
+        # Rows too long to stay in the first cache, too short for vectors, too few for threads.
+        """
+        %0: f32[6, 8193] = input "x"
+        %1: f32[6, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: f32[6, 8193] = div %0, %1
+        return %2
+        """,
+        """
+        %0: f32[600, 3] = input "x"
+        %1: f32[600, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: f32[600, 3] = div %0, %1
+        return %2
+        """,
+        """
+        %0: f32[3, 16384] = input "x"
+        %1: f32[3, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: f32[3, 16384] = div %0, %1
+        return %2
+        """,
+        # Complex numbers have no machine type.
+        """
+        %0: c64[6, 64] = input "x"
+        %1: c64[6, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: c64[6, 64] = div %0, %1
+        return %2
+        """,
+    ],
+)
+def test_what_is_no_region(text: str) -> None:
+    assert_unchanged(row_regions(), text)
+
+
+def test_a_product_between_two_normalizations_keeps_them_apart() -> None:
+    text = """
+        %0: f32[8, 64] = input "x"
+        %1: f32[64, 64] = input "w"
+        %2: f32[8, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %3: f32[8, 64] = div %0, %2
+        %4: f32[8, 64] = matmul %3, %1
+        %5: f32[8, 1] = reduce_max %4 {axes = (1,), keepdims = true}
+        %6: f32[8, 64] = mul %4, %5
+        %7: f32[8, 64] = sub %6, %3
+        return %7
+        """
+    assert joined(text) == ["row_region", "matmul", "row_region"]
+
+
+def test_numbers_of_rows_are_computed_once_for_a_row() -> None:
+    text = """
+        %0: f32[8, 64] = input "x"
+        %1: f32[8, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: f32[8] = reduce_max %0 {axes = (1,)}
+        %3: f32[8, 1] = reshape %2 {shape = (8, 1)}
+        %4: f32[8, 1] = add %1, %3
+        %5: f32[8, 1] = tanh %4
+        %6: f32[8, 64] = mul %0, %5
+        return %6, %5
+        """
+    assert joined(text) == ["row_region"]
+
+
+def test_a_region_has_no_more_values_than_a_fusion() -> None:
+    reads = "\n".join(f'%{i}: f32[8, 64] = input "x{i}"' for i in range(24))
+    sums = "\n".join(
+        f"%{24 + i}: f32[8, 64] = add %{23 + i if i else 0}, %{i + 1}" for i in range(23)
+    )
+    text = f"""
+        {reads}
+        {sums}
+        %47: f32[8, 1] = reduce_sum %46 {{axes = (1,), keepdims = true}}
+        %48: f32[8, 64] = div %46, %47
+        return %48
+        """
+    assert "row_region" not in joined(text)
