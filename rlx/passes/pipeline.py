@@ -206,7 +206,7 @@ def pipeline(
             common_subexpressions,  # products of one operand reshape it alike
             start_collectives,  # before fusion, which keeps their order among what it groups
             fuse(seen=miss),  # after all that changes nodes; bodies are final
-            row_regions(),  # after fusion: what products and others compute stays with them
+            row_regions(target),  # after fusion: what products and others compute stays with them
             share_bodies,  # after fusion: bodies are final
             dead_code,  # indices that a fused check of an index makes itself
             order_updates,  # after fusion, which decides what computes an update

@@ -21,6 +21,7 @@ from rlx.passes.fusion.regions import connected, contracted
 from rlx.passes.lowering.phases import setup_nodes
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
 from rlx.passes.rewrites.common_subexpressions import is_impure
+from rlx.target import Target
 
 SHORTEST_ROW = 8
 """Elements of a row: shorter ones are folded one by one, side by side."""
@@ -32,7 +33,14 @@ FEWEST_ROWS = 4
 """Rows of a large array: with fewer there is nothing to share among threads."""
 
 LARGE = 1 << 15
-"""Elements of an array that threads share."""
+"""Elements of an array that threads share, and that the first cache does not hold."""
+
+FEW_ROWS = 8
+"""Rows of which all loops take no longer than calls of kernels of their own."""
+
+SHORTEST_OF_FUNCTIONS = 64
+"""Elements of a row of which vectors compute functions as `exp`: a shorter loop ends before its
+first result is there."""
 
 MOST_NODES = 128
 """Nodes of a region: beyond, compilers take long for one function."""
@@ -49,7 +57,7 @@ class _Kernel:
     is_fold: bool
 
 
-def row_regions(policy: FusionPolicy | None = None) -> GraphPass:
+def row_regions(target: Target, policy: FusionPolicy | None = None) -> GraphPass:
     """Return the pass that forms `row_region` nodes.
 
         %1: f32[8, 64] = exp %0
@@ -61,7 +69,7 @@ def row_regions(policy: FusionPolicy | None = None) -> GraphPass:
     chosen = policy or FusionPolicy()
 
     def form(graph: Graph) -> Rewritten:
-        regions = find_row_regions(graph, chosen)
+        regions = find_row_regions(graph, chosen, has_vectors=target.has_vectors)
         return contracted(graph, regions, ops.row_region) if regions else unchanged(graph)
 
     inner = GraphPass("row-regions-inner", lambda g: with_bodies(g, lambda b: form(b).graph))
@@ -73,11 +81,13 @@ def row_regions(policy: FusionPolicy | None = None) -> GraphPass:
     )
 
 
-def find_row_regions(graph: Graph, policy: FusionPolicy) -> list[list[Node]]:
+def find_row_regions(graph: Graph, policy: FusionPolicy, *, has_vectors: bool) -> list[list[Node]]:
     """Return the regions that are worth it: convex, connected, within the policy's limits."""
     if not any(_folds_rows(node) for node in graph.nodes):
         return []
     kernels = _kernels(graph)
+    if has_vectors:
+        kernels = {node: k for node, k in kernels.items() if _fills_vectors(node, k.rows)}
     kinds = {node: kernel.rows for node, kernel in kernels.items()}
     found = connected(graph, kinds, lambda value, reader: kernels[reader].read[value])
     return [region for region in found if _pays(region, kernels, policy)]
@@ -219,6 +229,16 @@ def _is_own(position: Position, value: Value, space: Shape, rows: Shape) -> bool
     else:
         return False
     return address(position, value.shape, rank) == own
+
+
+def _fills_vectors(node: Node, rows: Shape) -> bool:
+    """True if a loop over one row is as fast as over all, or calls cost more than that loses."""
+    count, work = upper(product(rows[:-1])), upper(product(rows))
+    if count <= FEW_ROWS or (upper(rows[-1]) >= SHORTEST_OF_FUNCTIONS and work >= LARGE):
+        return True
+    body = _body(node)
+    nodes = (node,) if body is None else body.nodes
+    return not any(n.op.has(Trait.EXPENSIVE) and n.result.shape == rows for n in nodes)
 
 
 def _pays(region: Sequence[Node], kernels: dict[Node, _Kernel], policy: FusionPolicy) -> bool:

@@ -9,30 +9,33 @@ from rlx.ir.parser import parse_graph
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.row_regions import row_regions
 from rlx.passes.rewrite import GraphPass
+from rlx.target import Target, named_target
 from tests.passes.text import assert_becomes, assert_unchanged
 
+SERVER, CHIP = named_target("x86-64-v3"), named_target("cortex-m4")
+
 SOFTMAX = """
-    %0: f32[6, 64] = input "x"
-    %1: f32[6, 1] = reduce_max %0 {axes = (1,), keepdims = true}
-    %2: f32[6, 64] = sub %0, %1
-    %3: f32[6, 64] = exp %2
-    %4: f32[6, 1] = reduce_sum %3 {axes = (1,), keepdims = true}
-    %5: f32[6, 64] = div %3, %4
+    %0: f32[512, 64] = input "x"
+    %1: f32[512, 1] = reduce_max %0 {axes = (1,), keepdims = true}
+    %2: f32[512, 64] = sub %0, %1
+    %3: f32[512, 64] = exp %2
+    %4: f32[512, 1] = reduce_sum %3 {axes = (1,), keepdims = true}
+    %5: f32[512, 64] = div %3, %4
     return %5
     """
 
 
-def joined(text: str) -> list[str]:
+def joined(text: str, target: Target = SERVER) -> list[str]:
     """Return the ops of a graph once it is fused and regions are formed."""
     graph = parse_graph("graph @case {\n" + text + "\n}\n")
-    done = row_regions()(fuse()(graph))
+    done = row_regions(target)(fuse()(graph))
     return [node.op.name for node in done.nodes if node.op is not ops.input]
 
 
 def test_a_softmax_becomes_one_region() -> None:
     input_, *_ = SOFTMAX.strip().splitlines()
-    region = f"%1: f32[6, 64] = row_region %0 {{body = graph @case_rows {{{SOFTMAX}}}}}"
-    both = GraphPass("both", lambda graph: fuse().rewrite(graph).then(row_regions()))
+    region = f"%1: f32[512, 64] = row_region %0 {{body = graph @case_rows {{{SOFTMAX}}}}}"
+    both = GraphPass("both", lambda graph: fuse().rewrite(graph).then(row_regions(SERVER)))
     named = SOFTMAX
     assert_becomes(both, named, "\n".join([input_, region, "return %1"]))
 
@@ -42,9 +45,9 @@ def test_a_softmax_becomes_one_region() -> None:
     [
         # Nothing reads a row again with what was folded of it.
         """
-        %0: f32[6, 64] = input "x"
-        %1: f32[6, 64] = exp %0
-        %2: f32[6, 1] = reduce_max %0 {axes = (1,), keepdims = true}
+        %0: f32[512, 64] = input "x"
+        %1: f32[512, 64] = exp %0
+        %2: f32[512, 1] = reduce_max %0 {axes = (1,), keepdims = true}
         return %1, %2
         """,
         # Element j of every row is divided by the number of row j.
@@ -64,17 +67,17 @@ def test_a_softmax_becomes_one_region() -> None:
         """,
         # The numbers are read in another order.
         """
-        %0: f32[6, 64] = input "x"
-        %1: f32[6, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
-        %2: f32[6, 1] = reverse %1 {axes = (0,)}
-        %3: f32[6, 64] = div %0, %2
+        %0: f32[512, 64] = input "x"
+        %1: f32[512, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: f32[512, 1] = reverse %1 {axes = (0,)}
+        %3: f32[512, 64] = div %0, %2
         return %3
         """,
         # Columns are folded.
         """
-        %0: f32[6, 64] = input "x"
+        %0: f32[512, 64] = input "x"
         %1: f32[1, 64] = reduce_sum %0 {axes = (0,), keepdims = true}
-        %2: f32[6, 64] = div %0, %1
+        %2: f32[512, 64] = div %0, %1
         return %2
         """,
         # Rows too long to stay in the first cache, too short for vectors, too few for threads.
@@ -98,15 +101,23 @@ def test_a_softmax_becomes_one_region() -> None:
         """,
         # Complex numbers have no machine type.
         """
-        %0: c64[6, 64] = input "x"
-        %1: c64[6, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
-        %2: c64[6, 64] = div %0, %1
+        %0: c64[512, 64] = input "x"
+        %1: c64[512, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
+        %2: c64[512, 64] = div %0, %1
         return %2
         """,
     ],
 )
 def test_what_is_no_region(text: str) -> None:
-    assert_unchanged(row_regions(), text)
+    assert_unchanged(row_regions(SERVER), text)
+
+
+@pytest.mark.parametrize("shape", ["2048, 32", "32, 64"])
+def test_functions_of_short_rows_and_small_arrays_are_left_to_longer_vectors(shape: str) -> None:
+    rows, _, _ = shape.partition(", ")
+    text = SOFTMAX.replace("512, 64", shape).replace("512, 1]", f"{rows}, 1]")
+    assert joined(text) == ["reduce_max", "fused", "row_region"]
+    assert joined(text, CHIP) == ["row_region"], "it has no vectors"
 
 
 def test_a_product_between_two_normalizations_keeps_them_apart() -> None:
