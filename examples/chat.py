@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from examples.packaged import package_directory
-from rlx.cli.generate_command import pieces
-from rlx.language import LanguageModel, Sampling, load
+from rlx.language import LanguageModel, Sampling, TextStream, load
+from rlx.language.streaming import texts_of
 
 SAMPLING = Sampling(temperature=0.7, top_k=40, top_p=0.95, repetition_penalty=1.1)
 
@@ -29,7 +29,8 @@ def answer(model: LanguageModel, messages: list[dict[str, str]], *, most: int = 
     started = time.perf_counter()
     prompt = model.tokenizer.chat(messages)
     text, count, ready = "", 0, started
-    for piece in pieces(model.tokenizer, model.generate(prompt, max_tokens=most)):
+    tokens = model.generate(prompt, max_tokens=most)
+    for piece in texts_of(TextStream(model.tokenizer), tokens):
         if count == 0:
             ready = time.perf_counter()
         print(piece, end="", flush=True)

@@ -19,8 +19,9 @@ import numpy as np
 import rlx
 from examples.chat import model_path
 from rlx.gguf import GgufFile, read
-from rlx.language import Sampling, TextTokenizer
+from rlx.language import TextTokenizer
 from rlx.language.decoder import decoder_graph
+from rlx.language.tokenizer import byte_spelling
 
 CONTEXT = 1024
 QUESTION = "QUESTION"
@@ -28,16 +29,10 @@ UNKNOWN = 0
 """What stands for a byte that has no token."""
 
 
-def main(
-    directory: Path,
-    *,
-    path: Path | None = None,
-    sampling: Sampling = Sampling(),  # noqa: B008 (frozen)
-    **options: Any,
-) -> None:
+def main(directory: Path, *, path: Path | None = None, **options: Any) -> None:
     """Write the artifact, the tokenizer's table and the C program; `options` go to `rlx.aot`."""
     file = read(model_path() if path is None else path)
-    graph, weights = decoder_graph(file, rows=1, context=CONTEXT, sampling=sampling)
+    graph, weights = decoder_graph(file, rows=1, context=CONTEXT)
     state = {
         name: np.zeros(graph.leaf(name).type.static_shape, np.float32) for name in graph.donations
     }
@@ -56,13 +51,10 @@ def table(file: GgufFile) -> bytes:
         (numbers[left], numbers[right], rank, numbers[left + right])
         for rank, (left, _, right) in enumerate(merges)
     ]
-    spelled = {character: byte for byte, character in enumerate(byte_characters())}
-    bytes_of = [
-        bytes(spelled[c] for c in token) if set(token) <= spelled.keys() else b""
-        for token in tokenizer.tokens
-    ]
+    bytes_of = [tokenizer.bytes_of(number) for number in range(len(tokenizer.tokens))]
     ends = np.cumsum([len(text) for text in bytes_of], dtype=np.int32)
-    singles = np.array([numbers.get(c, UNKNOWN) for c in byte_characters()], np.int32)
+    characters = sorted(byte_spelling(), key=byte_spelling().__getitem__)
+    singles = np.array([numbers.get(c, UNKNOWN) for c in characters], np.int32)
     before, after = chat_parts(tokenizer)
     (end,) = {number for number in tokenizer.end_tokens if number != numbers["<|endoftext|>"]}
     head = struct.pack(
@@ -78,14 +70,6 @@ def chat_parts(tokenizer: TextTokenizer) -> tuple[list[int], list[int]]:
     question = tokenizer.encode(QUESTION)
     at = next(i for i in range(len(prompt)) if prompt[i : i + len(question)] == question)
     return prompt[:at], prompt[at + len(question) :]
-
-
-def byte_characters() -> str:
-    """Return the characters that stand for bytes 0 to 255 in tokens (Radford et al., 2019)."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    moved = {byte: 256 + place for place, byte in enumerate(hidden)}
-    return "".join(chr(moved.get(byte, byte)) for byte in range(256))
 
 
 if __name__ == "__main__":

@@ -431,6 +431,14 @@ def _add_generate(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--repetition-penalty", type=float, default=1.0, metavar="R", help="default: 1, none"
     )
+    parser.add_argument("--typical-p", type=float, default=1.0, metavar="P", help="default: 1")
+    for name in ("presence", "frequency"):
+        parser.add_argument(
+            f"--{name}-penalty", type=float, default=0.0, metavar="R", help="default: 0"
+        )
+    parser.add_argument(
+        "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
+    )
     parser.add_argument(
         "--accuracy",
         choices=("exact", "int8"),

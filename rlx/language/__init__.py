@@ -13,6 +13,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
 from rlx.language.sampling import Sampling
+from rlx.language.streaming import TextStream
 from rlx.language.tokenizer import TextTokenizer
 from rlx.public_names import names_of as _names_of
 
@@ -32,6 +33,7 @@ __all__ = [
     "LanguageModel",
     "Lora",
     "Sampling",
+    "TextStream",
     "TextTokenizer",
     "load",
 ]

@@ -1,13 +1,18 @@
-"""Several sequences at once, each of its own length: weights are read once for a token of each.
+"""Several texts at once, each of its own length: weights are read once for a token of each.
 
 batch = Batch(file, size=3, context=512)
-texts = batch.generate([prompt, another, third], max_tokens=64)
+text = Text(prompt)
+text.tokens.append(batch.read(slot=0, text))
+text.tokens.append(batch.advance({0: text})[0])
+
+Texts join and leave at any step. A slot keeps the keys and values of the last text it had: a text
+that begins alike reads the rest of its prompt only.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -18,72 +23,130 @@ from rlx.errors import InputError
 from rlx.gguf import GgufFile
 from rlx.ir.shape import Dim
 from rlx.language.batch_graph import batch_prompt, batch_step
-from rlx.language.checks import checked_tokens, seed_words
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.params import Accuracy, CacheDType
 from rlx.language.programs import step_and_prompt
-from rlx.language.sampling import Sampling
+from rlx.language.sampling import choice_feeds
+from rlx.language.text import Text, common_prefix
 from rlx.runtime.executable import Executable
 
 _PROMPT_ROWS = 256
+_IDLE = Text([0])
+"""What a slot without a text computes, and nothing reads."""
 
 
 @dataclass(eq=False)
 class Batch:
-    """Programs for `size` sequences of up to `context` tokens, and their state."""
+    """Programs for `size` texts of up to `context` tokens, and their state."""
 
     file: GgufFile
     size: int
     context: int
-    sampling: Sampling = field(default_factory=Sampling)
-    seed: int = 0
-    """The first sequence's; each other has the next number."""
     backend: str = "auto"
     threads: int | None = None
     accuracy: Accuracy = "exact"
     adapters: Adapters | None = None
     cache_dtype: CacheDType = "f32"
+    kept: dict[int, list[int]] = field(default_factory=dict)
+    """The tokens of each slot whose keys and values are in its state."""
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], *, max_tokens: int, stop: frozenset[int]
+        self, texts: Sequence[Text], *, max_tokens: int, stop: frozenset[int]
     ) -> list[list[int]]:
-        """Return what follows each prompt, up to a token of `stop` or the end of the context.
-
-        A sequence that has ended keeps its slot until all have.
-        """
-        fed = self._checked(prompts)
-        made: list[list[int]] = [[] for _ in prompts]
-        going = set(range(self.size)) if max_tokens > 0 else set()
-        chosen = [self._read(slot, prompt) for slot, prompt in enumerate(fed) if going]
+        """Return what follows each prompt, up to a token of `stop` or the end of the context."""
+        for text in texts:
+            self.require_fits(text)
+        made: list[list[int]] = [[] for _ in texts]
+        going = dict(enumerate(texts)) if max_tokens > 0 else {}
+        chosen = {slot: self.read(slot, text) for slot, text in going.items()}
         while going:
-            for slot in sorted(going):
-                if chosen[slot] in stop:
-                    going.discard(slot)
+            for slot, token in chosen.items():
+                if token in stop:
+                    del going[slot]
                     continue
-                made[slot].append(chosen[slot])
-                if len(made[slot]) == max_tokens or len(fed[slot]) == self.context:
-                    going.discard(slot)
+                made[slot].append(token)
+                if len(made[slot]) == max_tokens or len(going[slot].tokens) == self.context:
+                    del going[slot]
                 else:
-                    fed[slot].append(chosen[slot])
-            chosen = self._advance(fed) if going else []
+                    going[slot].tokens.append(token)
+            chosen = self.advance(going) if going else {}
         return made
 
-    def _checked(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-        if len(prompts) != self.size:
+    def require_fits(self, text: Text) -> None:
+        """Raise InputError for a prompt that has no tokens or too many."""
+        if not 1 <= len(text.tokens) <= self.context:
             raise InputError(
-                f"{len(prompts)} prompts for a batch of {self.size}",
-                remedy="give one for each sequence",
+                f"a prompt of {len(text.tokens)} tokens; the context has {self.context}",
+                remedy="give prompts of 1 token to the context's length",
             )
+
+    def read(self, slot: int, text: Text) -> int:
+        """Take the tokens of a text that its slot has not; return the one that follows."""
+        step, program = self._programs
+        kept = self.kept.get(slot, [])
+        known = common_prefix(kept, text.tokens[:-1])
+        self._copy(slot, known, step, program)
+        token, past, count = 0, known, len(text.tokens)
+        while past < count:
+            # Its rows must fit whatever their number: at the end some are read once more.
+            past = min(past, self.context - self._most_rows)
+            rows = min(count - past, self._most_rows)
+            feeds = {
+                "tokens": np.array(text.tokens[past : past + rows], np.int32),
+                "history": np.array(text.tokens[:past], np.int32),
+                "start": np.array([past, 0], np.int32),
+                "first": np.array([slot * self.context, 0], np.int32),
+                "last": np.array([rows - 1, 0], np.int32),
+                **self._choice([text], [past + rows - 1]),
+            }
+            chosen, logits = program.advance(feeds)
+            past += rows
+        token, text.logits = int(chosen[0]), logits[0].copy()
+        self._copy(slot, count, program, step)
+        self.kept[slot] = list(text.tokens)
+        return token
+
+    def _copy(self, slot: int, count: int, source: Executable, target: Executable) -> None:
+        """Copy the state of a slot from one program to the other, if their arenas are two."""
+        if source.arena is not target.arena:
+            mine = slice(slot * self.context, slot * self.context + count)
+            for name in target.donated_params:
+                target.state(name)[mine] = source.state(name)[mine]
+
+    def advance(self, texts: Mapping[int, Text]) -> dict[int, int]:
+        """Take the last token of some slots' texts; return those that follow."""
+        rows = [texts.get(slot, _IDLE) for slot in range(self.size)]
+        at = np.array([len(text.tokens) - 1 for text in rows], np.int32)
+        free = [self._free_place(slot) for slot in range(self.size)]
+        own = [at[slot] if slot in texts else free[slot] for slot in range(self.size)]
+        places = np.array(own, np.int32) + np.arange(self.size, dtype=np.int32) * self.context
+        feeds: dict[str, Any] = {
+            "tokens": np.array([text.tokens[-1] for text in rows], np.int32),
+            "positions": at,
+            "places": np.stack([places, 0 * at], axis=1),
+            **self._choice(rows, at),
+        }
+        for slot, text in enumerate(rows):
+            feeds[f"history_{slot}"] = np.array(text.tokens[:-1], np.int32)
+        chosen, logits = self._programs[0].advance(feeds)
+        for slot, text in texts.items():
+            text.logits = logits[slot].copy()
+            self.kept[slot] = list(text.tokens)
+        return {slot: int(chosen[slot]) for slot in texts}
+
+    def _free_place(self, slot: int) -> int:
+        """Return the row that a slot without a text may write: one after those it keeps."""
+        kept = self.kept.get(slot, [])
+        del kept[self.context - 1 :]
+        return len(kept)
+
+    def _choice(self, texts: Sequence[Text], positions: Any) -> dict[str, Any]:
         vocabulary = DecoderConfig.of(self.file).vocabulary
-        checked = [checked_tokens(prompt, vocabulary) for prompt in prompts]
-        for prompt in checked:
-            if not 1 <= len(prompt) <= self.context:
-                raise InputError(
-                    f"a prompt of {len(prompt)} tokens; the context has {self.context}",
-                    remedy="give prompts of 1 token to the context's length",
-                )
-        return checked
+        return choice_feeds(
+            [text.sampling for text in texts], [text.seed for text in texts], positions,
+            vocabulary, [text.mask for text in texts],
+        )  # fmt: skip
 
     @functools.cached_property
     def _programs(self) -> tuple[Executable, Executable]:
@@ -92,7 +155,6 @@ class Batch:
         options: dict[str, Any] = {
             "size": self.size,
             "context": self.context,
-            "sampling": self.sampling,
             "accuracy": self.accuracy,
             "adapters": self.adapters,
             "cache_dtype": self.cache_dtype,
@@ -105,48 +167,3 @@ class Batch:
     @property
     def _most_rows(self) -> int:
         return max(1, min(_PROMPT_ROWS, self.context // 2))
-
-    def _read(self, slot: int, prompt: Sequence[int]) -> int:
-        """Take the prompt of a sequence; return the token that follows."""
-        step, program = self._programs
-        token, past = 0, 0
-        while past < len(prompt):
-            # Its rows must fit whatever their number: at the end some are read once more.
-            past = min(past, self.context - self._most_rows)
-            rows = min(len(prompt) - past, self._most_rows)
-            feeds = {
-                "tokens": np.array(prompt[past : past + rows], np.int32),
-                "history": np.array(prompt[:past], np.int32),
-                "seed": self._seeds[slot],
-                "start": np.array([past, 0], np.int32),
-                "first": np.array([slot * self.context, 0], np.int32),
-                "last": np.array([rows - 1, 0], np.int32),
-            }
-            token = int(program.advance(feeds)[0][0])
-            past += rows
-        if step.arena is not program.arena:
-            mine = slice(slot * self.context, slot * self.context + len(prompt))
-            for name in step.donated_params:
-                step.state(name)[mine] = program.state(name)[mine]
-        return token
-
-    def _advance(self, fed: Sequence[Sequence[int]]) -> list[int]:
-        """Take the last token of every sequence; return those that follow."""
-        at = np.array([len(tokens) - 1 for tokens in fed], np.int32)
-        places = at + np.arange(self.size, dtype=np.int32) * self.context
-        feeds: dict[str, Any] = {
-            "tokens": np.array([tokens[-1] for tokens in fed], np.int32),
-            "seeds": self._seeds,
-            "positions": at,
-            "starts": np.stack([at, 0 * at], axis=1),
-            "places": np.stack([places, 0 * at], axis=1),
-        }
-        for slot, tokens in enumerate(fed):
-            feeds[f"history_{slot}"] = np.array(tokens[:-1], np.int32)
-        return [int(token) for token in self._programs[0].advance(feeds)[0]]
-
-    @functools.cached_property
-    def _seeds(self) -> np.ndarray:
-        upper, lower = seed_words(self.seed)
-        seeds = [((upper << 32 | lower) + slot) % 2**64 for slot in range(self.size)]
-        return np.array([seed_words(seed) for seed in seeds], np.uint32)

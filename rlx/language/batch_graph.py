@@ -20,8 +20,7 @@ from rlx.language.decoder import Decoder, positions
 from rlx.language.lora import Adapters
 from rlx.language.params import Accuracy, CacheDType
 from rlx.language.rope import rope_tables
-from rlx.language.sampling import Sampling
-from rlx.language.sampling_graph import sampled
+from rlx.language.sampling_graph import Choice, sampled
 from rlx.language.weights import Weights
 
 
@@ -86,7 +85,6 @@ def batch_step(
     *,
     size: int,
     context: int,
-    sampling: Sampling,
     adapters: Adapters | None,
     accuracy: Accuracy,
     cache_dtype: CacheDType,
@@ -96,10 +94,12 @@ def batch_step(
     lengths = tuple(Dim(f"past_{slot}", max=context - 1) for slot in range(size))
     tokens = graph.input("tokens", (size,), DType.I32)
     histories = [graph.input(f"history_{i}", (past,), DType.I32) for i, past in enumerate(lengths)]
-    seeds = graph.input("seeds", (size, 2), DType.U32)
     at = graph.input("positions", (size,), DType.I32)
-    pairs = [graph.input(name, (size, 2), DType.I32) for name in ("starts", "places")]
-    starts, places = ([_pair(each, slot) for slot in range(size)] for each in pairs)
+    pairs = graph.input("places", (size, 2), DType.I32)
+    places = [
+        ops.reshape(ops.narrow(pairs, axis=0, start=slot, length=1), shape=(2,))
+        for slot in range(size)
+    ]
     weights = Weights(graph, file, config, adapters, accuracy)
     cosines, sines = (
         ops.gather(graph.constant(table), at, axis=0)
@@ -110,18 +110,12 @@ def batch_step(
         tuple(places),
     )  # fmt: skip
     logits = decoder.logits(decoder.hidden(tokens))
-    chosen = [
-        sampled(
-            ops.narrow(logits, axis=0, start=i, length=1),
-            histories[i],
-            ops.narrow(tokens, axis=0, start=i, length=1),
-            _pair(seeds, i),
-            starts[i],
-            sampling,
-        )
-        for i in range(size)
+    seen = [
+        (history, ops.narrow(tokens, axis=0, start=slot, length=1))
+        for slot, history in enumerate(histories)
     ]
-    outputs = [ops.concat(*chosen, axis=0), logits, *decoder.state.values()]
+    chosen = sampled(graph, logits, Choice.declared(graph, config.vocabulary, seen))
+    outputs = [chosen, logits, *decoder.state.values()]
     graph.set_outputs(outputs, donated=decoder.state)
     return graph, weights
 
@@ -132,17 +126,18 @@ def batch_prompt(
     rows: Dim,
     size: int,
     context: int,
-    sampling: Sampling,
     adapters: Adapters | None,
     accuracy: Accuracy,
     cache_dtype: CacheDType,
 ) -> tuple[Graph, Weights]:
-    """Return the graph for the prompt of one sequence. Outputs: its next token, and the state."""
+    """Return the graph for the prompt of one sequence.
+
+    Outputs: its next token, its logits, and the state.
+    """
     config, graph = DecoderConfig.of(file), Graph("batch_prompt")
     past = Dim("past", max=context - upper(rows))
     tokens = graph.input("tokens", (rows,), DType.I32)
     history = graph.input("history", (past,), DType.I32)
-    seed = graph.input("seed", (2,), DType.U32)
     start = graph.input("start", (2,), DType.I32)
     first, last = (graph.input(name, (2,), DType.I32) for name in ("first", "last"))
     weights = Weights(graph, file, config, adapters, accuracy)
@@ -155,12 +150,7 @@ def batch_prompt(
     )  # fmt: skip
     row = ops.dynamic_slice(decoder.hidden(tokens), last, sizes=(1, config.hidden))
     logits = decoder.logits(row)
-    token = sampled(logits, history, tokens, seed, start, sampling)
-    graph.set_outputs([token, *decoder.state.values()], donated=decoder.state)
+    choice = Choice.declared(graph, config.vocabulary, [(history, tokens)])
+    token = sampled(graph, logits, choice)
+    graph.set_outputs([token, logits, *decoder.state.values()], donated=decoder.state)
     return graph, weights
-
-
-def _pair(pairs: Value, slot: int) -> Value:
-    """Return the numbers of one slot."""
-    result: Value = ops.reshape(ops.narrow(pairs, axis=0, start=slot, length=1), shape=(2,))
-    return result

@@ -6,7 +6,10 @@ loops, numbers, and what single operators and functions make of them.
 
 from __future__ import annotations
 
+import datetime
 import functools
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +18,12 @@ from rlx.errors import FormatError, RlxError, UnsupportedError
 _LARGEST_NUMBER = 2**53
 _LONGEST_TEXT = 1 << 24
 _MOST_TRIPS = 1 << 20
+_MOST_INDENT = 16
 _PADDING = frozenset(("center", "expandtabs", "ljust", "rjust", "zfill"))
 """Methods of strings that make long ones of a number."""
 
 
-def prompt(template: str, messages: Sequence[Mapping[str, str]], **values: str) -> str:
+def prompt(template: str, messages: Sequence[Mapping[str, Any]], **values: Any) -> str:
     """Return the text that a template makes of messages; FormatError if it fails."""
     trips = 0
 
@@ -32,7 +36,7 @@ def prompt(template: str, messages: Sequence[Mapping[str, str]], **values: str) 
     try:
         compiled = _compiled(template)
         given = {**values, "messages": list(messages), _COUNT_TRIP: count_trip}
-        return str(compiled.render(given, add_generation_prompt=True))
+        return str(compiled.render({"add_generation_prompt": True, **given}))
     except RlxError:
         raise
     except Exception as error:  # the template computes, and any operation may fail
@@ -64,6 +68,7 @@ def _compiled(template: str) -> Any:
 def _environment() -> Any:
     from jinja2 import sandbox
     from jinja2.exceptions import SecurityError
+    from jinja2.ext import Extension, loopcontrols
 
     class Environment(sandbox.ImmutableSandboxedEnvironment):
         intercepted_binops = frozenset(("+", "*", "**", "%"))
@@ -89,12 +94,43 @@ def _environment() -> Any:
     def refuse(message: str) -> None:
         raise UnsupportedError(f"the chat template refuses: {message}", remedy="change messages")
 
-    made = Environment(trim_blocks=True, lstrip_blocks=True)
+    class Generation(Extension):
+        """`{% generation %}`, which marks what an assistant said for those who train."""
+
+        tags = frozenset(("generation",))
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    made = Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, Generation])
     for name in ("center", "format"):
         del made.filters[name]
     del made.globals["lipsum"]
     made.globals["raise_exception"] = refuse
+    made.globals["strftime_now"] = _now
+    made.filters["tojson"] = _json
     return made
+
+
+def _now(layout: str) -> str:
+    """Return the time of now, as transformers' `strftime_now` does."""
+    if not re.fullmatch(r"(?:[^%]|%-?[A-Za-z%]){0,200}", layout):
+        raise ValueError(f"{layout[:200]!r} is no layout of a time")
+    return datetime.datetime.now().astimezone().strftime(layout)
+
+
+def _json(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None,
+    separators: tuple[str, str] | None = None, sort_keys: bool = False,
+) -> str:  # fmt: skip
+    """Return JSON, as transformers' `tojson` does: nothing of it is escaped for HTML."""
+    if indent is not None and not 0 <= indent <= _MOST_INDENT:
+        raise OverflowError(f"an indent of {indent}; at most {_MOST_INDENT} is accepted")
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+        sort_keys=sort_keys,
+    )  # fmt: skip
 
 
 def _is_small(value: Any) -> bool:

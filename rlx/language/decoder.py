@@ -4,7 +4,7 @@ Each layer keeps its keys and values in params `[context, heads * head_dim]`, wh
 replaces in place (donated). A run takes `tokens: i32[rows]` and `history: i32[past]`, the tokens
 that came before, whose number says how much of the state there is:
 
-    graph, weights = decoder_graph(file, rows=1, context=2048, sampling=Sampling())
+    graph, weights = decoder_graph(file, rows=1, context=2048)
 
 `rows` is 1 for a step, or a `Dim` for a prompt.
 """
@@ -24,8 +24,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.params import Accuracy, CacheDType
 from rlx.language.rope import rope_tables
-from rlx.language.sampling import Sampling
-from rlx.language.sampling_graph import sampled
+from rlx.language.sampling_graph import Choice, sampled
 from rlx.language.weights import Weights
 
 _LAST = np.iinfo(np.int32).max
@@ -220,7 +219,6 @@ def decoder_graph(
     *,
     rows: int | Dim,
     context: int,
-    sampling: Sampling,
     adapters: Adapters | None = None,
     accuracy: Accuracy = "exact",
     cache_dtype: CacheDType = "f32",
@@ -231,7 +229,6 @@ def decoder_graph(
     past = Dim("past", max=context - upper(rows))
     tokens = graph.input("tokens", (rows,), DType.I32)
     history = graph.input("history", (past,), DType.I32)
-    seed = graph.input("seed", (2,), DType.U32)
     start = graph.input("start", (2,), DType.I32)
     weights = Weights(graph, file, config, adapters, accuracy)
     cosines, sines = (
@@ -243,7 +240,8 @@ def decoder_graph(
     at = graph.constant(np.array([_LAST, 0], np.int32))
     last: Value = ops.dynamic_slice(decoder.hidden(tokens), at, sizes=(1, config.hidden))
     logits = decoder.logits(last)
-    token = sampled(logits, history, tokens, seed, start, sampling)
+    choice = Choice.declared(graph, config.vocabulary, [(history, tokens)])
+    token = sampled(graph, logits, choice)
     graph.set_outputs([token, logits, *decoder.state.values()], donated=decoder.state)
     return graph, weights
 

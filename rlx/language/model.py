@@ -32,7 +32,8 @@ from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.params import Accuracy, CacheDType, param_value
 from rlx.language.programs import graph_name, step_and_prompt
-from rlx.language.sampling import Sampling
+from rlx.language.sampling import Sampling, choice_feeds
+from rlx.language.text import Text
 from rlx.language.tokenizer import TextTokenizer
 from rlx.limits import LoadLimits
 from rlx.runtime.executable import Executable
@@ -58,6 +59,7 @@ class LanguageModel:
     file: GgufFile
     context: int
     sampling: Sampling = field(default_factory=Sampling)
+    """How tokens are chosen from now on; it may be set at any time."""
     seed: int = 0
     backend: str = "auto"
     threads: int | None = None
@@ -126,15 +128,29 @@ class LanguageModel:
         *,
         max_tokens: int,
         stop: Sequence[int] | None = None,
+        samplings: Sequence[Sampling] | None = None,
     ) -> list[list[int]]:
         """Return the tokens that follow each of some prompts, of any lengths, together.
 
         Weights are read once for a token of every sequence. The sequence at place i draws from
-        seed + i; nothing of it is kept afterwards.
+        seed + i, by its own of `samplings` if they are given.
         """
         ends = self.tokenizer.end_tokens if stop is None else frozenset(stop)
-        batch = self._batch(len(prompts))
-        return batch.generate(prompts, max_tokens=max_tokens, stop=ends)
+        each = [self.sampling] * len(prompts) if samplings is None else samplings
+        if len(each) != len(prompts):
+            raise InputError(
+                f"{len(each)} samplings for {len(prompts)} prompts",
+                remedy="give one for each prompt, or none",
+            )
+        upper, lower = seed_words(self.seed)
+        texts = [
+            Text(
+                checked_tokens(prompt, self.config.vocabulary), sampling,
+                ((upper << 32 | lower) + number) % 2**64,
+            )
+            for number, (prompt, sampling) in enumerate(zip(prompts, each, strict=True))
+        ]  # fmt: skip
+        return self._batch(len(prompts)).generate(texts, max_tokens=max_tokens, stop=ends)
 
     def _batch(self, size: int) -> Batch:
         """Return the programs for `size` sequences; the least recently used are dropped."""
@@ -142,8 +158,8 @@ class LanguageModel:
 
         if size not in self._batches:
             self._batches[size] = Batch(
-                self.file, size, self.context, self.sampling, self.seed, self.backend,
-                self.threads, self.accuracy, self.adapters, self.cache_dtype,
+                self.file, size, self.context, self.backend, self.threads, self.accuracy,
+                self.adapters, self.cache_dtype,
             )  # fmt: skip
         self._batches.move_to_end(size)
         while len(self._batches) > _MOST_BATCHES:
@@ -164,7 +180,6 @@ class LanguageModel:
         options: dict[str, Any] = {
             "rows": rows,
             "context": self.context,
-            "sampling": self.sampling,
             "accuracy": self.accuracy,
             "cache_dtype": self.cache_dtype,
         }
@@ -191,9 +206,12 @@ class LanguageModel:
         feeds: dict[str, Any] = {
             "tokens": np.array(tokens, np.int32),
             "history": np.array(self.history, np.int32),
-            "seed": np.array(seed_words(self.seed), np.uint32),
             "start": np.array([len(self.history), 0], np.int32),
-        }
+            **choice_feeds(
+                [self.sampling], [self.seed], [len(self.history) + len(tokens) - 1],
+                self.config.vocabulary,
+            ),
+        }  # fmt: skip
         program, other = (step, prompt) if len(tokens) == 1 else (prompt, step)
         self._hand_over(other, program)
         # `setup` reads the weights in the file, and nothing reads them again.

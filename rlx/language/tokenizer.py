@@ -5,7 +5,9 @@ Needs the packages `tokenizers` and, for chat templates, `jinja2` (`pip install 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,23 +16,12 @@ from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.gguf import GgufFile
 from rlx.language.chat_template import prompt
+from rlx.language.pre_tokenizers import BY_NAME, PreTokenizer
 
 _NORMAL, _CONTROL, _USER_DEFINED = 1, 3, 4
 """Types of tokens in files."""
 
 _UNKNOWN = "<unk>"
-
-_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_REST = (
-    r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{DIGITS}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_PATTERNS = {
-    "llama-bpe": _CONTRACTIONS + _REST.replace("{DIGITS}", "{1,3}"),
-    "qwen2": _CONTRACTIONS + _REST.replace("{DIGITS}", ""),
-}
-"""How text is cut into words before they are merged, by `tokenizer.ggml.pre`."""
-_SINGLE_DIGITS = ("smollm", "default", "gpt-2")
-"""Cut as GPT-2 does; the first also takes every digit for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +34,13 @@ class TextTokenizer:
     """Ids of `bos`, `eos` and so on."""
     adds_start: bool
     template: str | None
+    control: frozenset[int] = frozenset()
+    """Tokens that are no text."""
+    spelled_in_bytes: bool = True
+    """True if each character of a token is a byte; else a space is written as `▁`."""
+    prefix: str = ""
+    """What a text begins with that was not in what was encoded."""
+    _bytes: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
     def of(cls, file: GgufFile) -> TextTokenizer:
@@ -52,13 +50,19 @@ class TextTokenizer:
         special = {name: _special_token(file, name, len(tokens)) for name in ("bos", "eos", "eot")}
         library, template = _library_tokenizer(file, tokens), "tokenizer.chat_template"
         pieces = metadata["tokenizer.ggml.model"] == "llama"
-        adds_start = metadata.get("tokenizer.ggml.add_bos_token", pieces) is True
+        by_default = pieces or _pre_tokenizer(file).adds_start
+        adds_start = metadata.get("tokenizer.ggml.add_bos_token", by_default) is True
+        has_prefix = pieces and metadata.get("tokenizer.ggml.add_space_prefix", True)
+        types = _types(file, len(tokens))
         return cls(
             library,
             tokens,
             special,
             adds_start and special["bos"] is not None,
             _word(file, template, "") if template in metadata else None,
+            frozenset(number for number, kind in enumerate(types) if kind == _CONTROL),
+            not pieces,
+            " " if has_prefix else "",
         )
 
     @property
@@ -79,17 +83,35 @@ class TextTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens; special tokens are left out."""
-        text: str = self.library.decode(list(ids), skip_special_tokens=True)
-        return text
+        text = b"".join(map(self.bytes_of, ids)).decode("utf-8", errors="replace")
+        return text.removeprefix(self.prefix)
 
-    def chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
-        """Return the prompt of a conversation, each message with `role` and `content`."""
+    def bytes_of(self, token: int) -> bytes:
+        """Return the bytes of a token's text: none for a special token."""
+        if token not in self._bytes:
+            self._bytes[token] = b"" if token in self.control else self._spelled(self.tokens[token])
+        return self._bytes[token]
+
+    def _spelled(self, token: str) -> bytes:
+        if self.spelled_in_bytes:
+            spelling = byte_spelling()
+            in_bytes = spelling.keys() >= set(token)
+            return bytes(spelling[c] for c in token) if in_bytes else token.encode()
+        if len(token) == 6 and token.startswith("<0x"):
+            return bytes([int(token[3:5], 16)])
+        return token.replace("▁", " ").encode()
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], **values: Any) -> list[int]:
+        """Return the prompt of a conversation, each message with `role` and `content`.
+
+        `values` are further variables of the template, such as `tools` or `enable_thinking`.
+        """
         if self.template is None:
             raise UnsupportedError(
                 "the file has no chat template", remedy="encode a prompt of your own"
             )
         names = {"bos_token": self._name("bos"), "eos_token": self._name("eos")}
-        text = prompt(self.template, messages, **names)
+        text = prompt(self.template, messages, **names, **values)
         return self.encode(text)
 
     def _name(self, which: str) -> str:
@@ -128,23 +150,43 @@ def _byte_level(file: GgufFile, tokens: list[str]) -> Any:
 
     vocabulary = {token: number for number, token in enumerate(tokens)}
     merges = [_pair(file, merge, vocabulary) for merge in _list(file, "tokenizer.ggml.merges")]
-    library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
-    name = _word(file, "tokenizer.ggml.pre", "default")
-    pattern = _PATTERNS.get(name)
-    if pattern is None and name not in _SINGLE_DIGITS:
-        raise UnsupportedError(
-            f"{file.path}: words cut as {name!r} does are not supported",
-            remedy=f"use a file with one of: {', '.join([*_PATTERNS, *_SINGLE_DIGITS])}",
-        )
-    words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
-    before: list[Any] = []
-    if pattern is not None:
-        before.append(pre_tokenizers.Split(Regex(pattern), behavior="isolated"))
-    elif name == "smollm":
-        before.append(pre_tokenizers.Digits(individual_digits=True))
-    library.pre_tokenizer = pre_tokenizers.Sequence([*before, words])
+    words = _pre_tokenizer(file)
+    library = Tokenizer(
+        models.BPE(vocab=vocabulary, merges=merges, ignore_merges=words.whole_words)
+    )
+    cuts = [
+        pre_tokenizers.Split(Regex(expression), behavior="isolated")
+        for expression in words.expressions
+    ]
+    spelled = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    library.pre_tokenizer = pre_tokenizers.Sequence([*cuts, spelled])
     library.decoder = decoders.ByteLevel()
     return library
+
+
+def _pre_tokenizer(file: GgufFile) -> PreTokenizer:
+    """Return how the words of a file's texts are cut."""
+    name = _word(file, "tokenizer.ggml.pre", "default")
+    if name not in BY_NAME:
+        raise UnsupportedError(
+            f"{file.path}: words cut as {name!r} does are not supported",
+            remedy=f"use a file with one of: {', '.join(BY_NAME)}",
+        )
+    return BY_NAME[name]
+
+
+@functools.cache
+def byte_spelling() -> Mapping[str, int]:
+    """Return the byte that each character of a token of bytes is, as GPT-2 spells them.
+
+    Bytes that are printable characters are those; the others come after them, from U+0100 on.
+    """
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {
+        **{chr(byte): byte for byte in printable},
+        **{chr(256 + number): byte for number, byte in enumerate(others)},
+    }
 
 
 def _pair(file: GgufFile, merge: str, vocabulary: Mapping[str, int]) -> tuple[str, str]:
@@ -192,14 +234,16 @@ def _add_special(library: Any, file: GgufFile, tokens: list[str]) -> None:
     """Declare the tokens that are no text."""
     from tokenizers import AddedToken
 
-    key = "tokenizer.ggml.token_type"
-    known = key in file.metadata
-    types = _numbers(file, key, len(tokens)) if known else [_NORMAL] * len(tokens)
-    pairs = list(zip(tokens, types, strict=True))
+    pairs = list(zip(tokens, _types(file, len(tokens)), strict=True))
     control = [token for token, kind in pairs if kind == _CONTROL]
     own = [token for token, kind in pairs if kind == _USER_DEFINED]
     library.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in control])
     library.add_tokens([AddedToken(token, normalized=False) for token in own])
+
+
+def _types(file: GgufFile, count: int) -> list[float]:
+    key = "tokenizer.ggml.token_type"
+    return _numbers(file, key, count) if key in file.metadata else [_NORMAL] * count
 
 
 def _list(file: GgufFile, key: str) -> list[str]:

@@ -13,7 +13,6 @@ from rlx.errors import FormatError, RlxError
 from rlx.gguf import read
 from rlx.language.config import DecoderConfig
 from rlx.language.decoder import decoder_graph
-from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
 from tests.gguf.files import f32, gguf_file
 from tests.language.tiny import HEAD_DIM, metadata, random_weights, text_metadata
@@ -50,7 +49,7 @@ def test_no_number_of_a_decoder_is_believed(tmp_path: Path, key: str) -> None:
         write(path, KEYS | {key: value})
         tracemalloc.start()
         try:
-            decoder_graph(read(path), rows=1, context=16, sampling=Sampling())
+            decoder_graph(read(path), rows=1, context=16)
         except RlxError:
             refused += 1
         finally:

@@ -12,6 +12,7 @@ from rlx.gguf import read
 from rlx.language.lora import Adapters, Lora
 from rlx.language.model import load
 from rlx.language.sampling import Sampling
+from rlx.language.text import Text
 from tests.language.tiny import VOCABULARY, random_weights, write_model
 
 RNG = np.random.default_rng(3)
@@ -41,6 +42,35 @@ def test_each_sequence_says_what_it_says_alone(path: Path, sampling: Sampling) -
     assert batched.generate_batch(PROMPTS, max_tokens=20, stop=[end]) == cut
     one, many = batched._batches[3]._programs
     assert one.arena is many.arena
+
+
+@pytest.mark.slow
+def test_texts_join_and_leave(path: Path) -> None:
+    """Each with its own sampling; a slot's next text reads what it does not have already."""
+    model = load(path, context=32, backend="llvm", threads=1)
+    samplings = [Sampling(), Sampling(temperature=1.5), Sampling(temperature=0.7, top_p=0.9)]
+    alone = []
+    for prompt, sampling in zip(PROMPTS, samplings, strict=True):
+        model.reset()
+        model.sampling, model.seed = sampling, 4
+        alone.append(list(model.generate(prompt, max_tokens=6, stop=())))
+    batch = model._batch(2)
+    texts = [Text(list(p), s, 4) for p, s in zip(PROMPTS, samplings, strict=True)]
+    texts[0].tokens.append(batch.read(0, texts[0]))
+    texts[0].tokens.append(batch.advance({0: texts[0]})[0])
+    texts[1].tokens.append(batch.read(1, texts[1]))
+    for _ in range(4):
+        for slot, token in batch.advance({0: texts[0], 1: texts[1]}).items():
+            texts[slot].tokens.append(token)
+    texts[1].tokens.append(batch.advance({1: texts[1]})[1])
+    again = Text(list(PROMPTS[0]), samplings[0], 4)
+    again.tokens.append(batch.read(0, again))
+    texts[2].tokens.append(batch.read(1, texts[2]))
+    for _ in range(5):
+        for slot, token in batch.advance({0: again, 1: texts[2]}).items():
+            [again, texts[2]][slot].tokens.append(token)
+    for text, expected in zip([*texts, again], [*alone, alone[0]], strict=True):
+        assert text.tokens[-6:] == expected
 
 
 @pytest.mark.slow

@@ -29,6 +29,8 @@ REFUSED = {
     "format method": "{{ '{:10000000000}'.format(1) }}",
     "padding filter": "{{ 'a' | center(10000000000) }}",
     "padding method": "{{ 'a'.ljust(10000000000) }}",
+    "indents": "{{ [1] | tojson(indent=10000000000) }}",
+    "padding of a time": "{{ strftime_now('%1000000000d') }}",
     "lorem ipsum": "{{ lipsum(n=100000000) }}",
     "doubling": "{% set n = namespace(x='a') %}{% for i in range(60) %}"
     "{% set n.x = n.x + n.x %}{% endfor %}",
@@ -62,7 +64,13 @@ def test_template_that_refuses_messages_says_so() -> None:
         ("{{ messages[1:] | map(attribute='content') | join }}", "b"),
         ("{{ (messages + messages) | length * 2 }}", "8"),
         ("{% macro f(x) %}{{ x.upper() | trim }}{% endmacro %}{{ f(' y ') }}", "Y"),
-        ("{{ messages[0] | tojson }}", '{"content": "a", "role": "user"}'),
+        ("{{ messages[0] | tojson }}", '{"role": "user", "content": "a"}'),
+        ("{{ {'é': '<&>'} | tojson(indent=2) }}", '{\n  "é": "<&>"\n}'),
+        ("{% for m in messages %}{{ m.content }}{% break %}{% endfor %}", "a"),
+        ("{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}{{ m.role }}"
+         "{% endfor %}", "assistant"),
+        ("{% generation %}{{ messages[0].role }}{% endgeneration %}", "user"),
+        ("{{ strftime_now('%Y') | length }}{{ strftime_now('%-d %%') | length > 2 }}", "4True"),
     ],
 )  # fmt: skip
 def test_prompt(template: str, text: str) -> None:

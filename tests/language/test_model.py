@@ -20,7 +20,7 @@ from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
 from rlx.language.params import CacheDType
 from rlx.language.programs import graph_name
-from rlx.language.sampling import Sampling
+from rlx.language.sampling import Sampling, choice_feeds
 from rlx.runtime.compile import compile as compile_graph
 from tests.gguf.files import gguf_file
 from tests.language.tiny import VOCABULARY, metadata, random_weights, write_model
@@ -114,12 +114,12 @@ def test_decoders_take_all_extents_within_the_bounds(path: Path, rows: tuple[int
 
 
 def test_the_reference_interpreter_agrees(path: Path, model: LanguageModel) -> None:
-    graph, weights = decoder_graph(read(path), rows=5, context=32, sampling=Sampling())
+    graph, weights = decoder_graph(read(path), rows=5, context=32)
     state = {n: np.zeros(graph.leaf(n).type.static_shape, np.float32) for n in graph.donations}
     reference = compile_graph(graph, backend="reference", params={**weights.values, **state})
     feeds = {
         "tokens": np.array(TOKENS[:5], np.int32), "history": np.zeros(0, np.int32),
-        "seed": np.zeros(2, np.uint32), "start": np.zeros(2, np.int32),
+        "start": np.zeros(2, np.int32), **choice_feeds([Sampling()], [0], [4], VOCABULARY),
     }  # fmt: skip
     token, logits, *_ = reference.run(feeds)
     model.reset()
@@ -159,6 +159,24 @@ def test_generate_feeds_what_it_yields(model: LanguageModel) -> None:
     model.reset()
     before = tokens[: tokens.index(tokens[-1])]
     assert list(model.generate(TOKENS[:3], max_tokens=5, stop=tokens[-1:])) == before
+
+
+def test_sampling_may_change_at_any_time(path: Path) -> None:
+    """It was part of the programs: another was ignored, or compiled anew."""
+    model = load(path, context=32, backend="llvm", threads=1)
+    plain = [model.feed(TOKENS[:4]), *(model.feed([t]) for t in TOKENS[4:8])]
+    model.reset()
+    programs = model._programs
+    model.sampling = Sampling(logit_bias=dict.fromkeys(plain, -np.inf))
+    others = [model.feed(TOKENS[:4]), *(model.feed([t]) for t in TOKENS[4:8])]
+    assert not set(plain) & set(others)
+    model.reset()
+    model.sampling = Sampling()
+    assert [model.feed(TOKENS[:4]), *(model.feed([t]) for t in TOKENS[4:8])] == plain
+    assert model._programs is programs
+    model.sampling = Sampling(logit_bias={VOCABULARY: 1.0})
+    with pytest.raises(InputError, match="logit_bias names token 80, outside"):
+        model.feed([1])
 
 
 def test_the_context_is_a_limit(model: LanguageModel) -> None:

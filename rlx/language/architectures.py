@@ -1,0 +1,62 @@
+"""The architectures that are decoders of one shape, and where each differs from a llama.
+
+What a file says by its tensors is not in the table: norms before and after attention and the
+feed-forward network, norms of q and k (of a head, or of all), biases, joined matrices, experts.
+Names and defaults are those of llama.cpp's files.
+"""
+
+from __future__ import annotations
+
+from rlx.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What the name of an architecture implies where the metadata has no key for it."""
+
+    interleaved_rope: bool = False
+    """True if the file's rows of q and k pair even and odd elements of a head."""
+    activation: str = "silu"
+    """What the gate of the feed-forward network goes through."""
+    scales_embeddings: bool = False
+    """True if embeddings are multiplied by the root of their width."""
+    window_period: int = 1
+    """Every so many layers one has no window: the last of them. 1: all layers have it, 0: none."""
+    local_rope_base: float | None = None
+    """The base of layers with a window, whose rope is not scaled then."""
+    plain_rope_period: int = 0
+    """Every so many layers one has no rope: the last of them. 0: all layers have it."""
+    attention_cap: float | None = None
+    logit_cap: float | None = None
+    scale_of_width_at: int | None = None
+    """The number of layers at which scores are scaled by the hidden size over the heads."""
+    shares_sum_to_1: bool = True
+    """True if the shares of the chosen experts are divided by their sum."""
+    ffn_norm: str = "ffn_norm"
+    """The norm before the feed-forward network."""
+
+
+ARCHITECTURES = {
+    "llama": Architecture(interleaved_rope=True),
+    "mistral3": Architecture(interleaved_rope=True),
+    "granite": Architecture(interleaved_rope=True),
+    "granitemoe": Architecture(interleaved_rope=True),
+    "smollm3": Architecture(interleaved_rope=True, plain_rope_period=4),
+    "glm4": Architecture(interleaved_rope=True),
+    "qwen2": Architecture(),
+    "qwen2moe": Architecture(shares_sum_to_1=False),
+    "qwen3": Architecture(),
+    "qwen3moe": Architecture(),
+    "olmo2": Architecture(window_period=4),
+    "olmoe": Architecture(shares_sum_to_1=False),
+    "phi3": Architecture(),
+    "gemma": Architecture(activation="gelu_approx", scales_embeddings=True),
+    "gemma2": Architecture(
+        activation="gelu_approx", scales_embeddings=True, window_period=2, attention_cap=50.0,
+        logit_cap=30.0, scale_of_width_at=46,
+    ),
+    "gemma3": Architecture(
+        activation="gelu_approx", scales_embeddings=True, window_period=6,
+        local_rope_base=10000.0, scale_of_width_at=62,
+    ),
+}  # fmt: skip
