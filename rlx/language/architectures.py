@@ -40,7 +40,7 @@ ARCHITECTURES = {
     "llama": Architecture(interleaved_rope=True),
     "mistral3": Architecture(interleaved_rope=True),
     "granite": Architecture(interleaved_rope=True),
-    "granitemoe": Architecture(interleaved_rope=True),
+
     "smollm3": Architecture(interleaved_rope=True, plain_rope_period=4),
     "glm4": Architecture(interleaved_rope=True),
     "qwen2": Architecture(),

@@ -9,6 +9,8 @@ so that both programs leave the same in memory.
 
 from __future__ import annotations
 
+import functools
+
 from rlx.dataclass import dataclass
 from rlx.gguf import GgufFile
 from rlx.ir import ops
@@ -16,10 +18,9 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim, upper
 from rlx.language.config import DecoderConfig
-from rlx.language.decoder import Decoder, positions
+from rlx.language.decoder import Array, Decoder, positions
 from rlx.language.lora import Adapters
 from rlx.language.params import Accuracy, CacheDType
-from rlx.language.rope import rope_tables
 from rlx.language.sampling_graph import Choice, sampled
 from rlx.language.weights import Weights
 
@@ -101,13 +102,14 @@ def batch_step(
         for slot in range(size)
     ]
     weights = Weights(graph, file, config, adapters, accuracy)
-    cosines, sines = (
-        ops.gather(graph.constant(table), at, axis=0)
-        for table in rope_tables(config, context, file)
-    )
+
+    def turns(table: Array) -> Value:
+        found: Value = ops.gather(graph.constant(table), at, axis=0)
+        return found
+
     decoder = _Step(
-        graph, config, weights, size, 0, context, None, cosines, sines, {}, cache_dtype, lengths,
-        tuple(places),
+        graph, config, weights, size, 0, context, None, turns, {}, cache_dtype,
+        lengths=lengths, places=tuple(places),
     )  # fmt: skip
     logits = decoder.logits(decoder.hidden(tokens))
     seen = [
@@ -141,12 +143,10 @@ def batch_prompt(
     start = graph.input("start", (2,), DType.I32)
     first, last = (graph.input(name, (2,), DType.I32) for name in ("first", "last"))
     weights = Weights(graph, file, config, adapters, accuracy)
-    cosines, sines = (
-        positions(graph, table, start, rows) for table in rope_tables(config, context, file)
-    )
+    turns = functools.partial(positions, graph, start, rows)
     decoder = _Prompt(
-        graph, config, weights, rows, past, context, start, cosines, sines, {}, cache_dtype, first,
-        first + start, size,
+        graph, config, weights, rows, past, context, start, turns, {}, cache_dtype,
+        first=first, place=first + start, size=size,
     )  # fmt: skip
     row = ops.dynamic_slice(decoder.hidden(tokens), last, sizes=(1, config.hidden))
     logits = decoder.logits(row)

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.gguf import GgufFile
-
-ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma", "phi3")
-
+from rlx.language.architectures import ARCHITECTURES, Architecture
 
 _SCALINGS = ("none", "linear", "yarn", "longrope")
 
 ROPE_FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 """The tensors whose numbers are in a decoder's graph: its tables of cosines and sines."""
+
+_BY_LAYER = {
+    "heads": "attention.head_count",
+    "kv_heads": "attention.head_count_kv",
+    "feed_forward": "feed_forward_length",
+}
+"""Fields that may differ from layer to layer, and their keys."""
 
 _MOST = 2**31 - 1
 """Above all counts of layers, heads, and the like."""
@@ -34,6 +40,8 @@ class RopeScaling:
     original_context: int = 0
     magnitude: float = 1.0
     """What cosines and sines are multiplied by (YaRN, longrope)."""
+    reads_factors: bool = True
+    """True if the file's factors of pairs, where it has any, apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +68,38 @@ class DecoderConfig:
     window: int | None
     experts: int
     experts_used: int
+    embedding_scale: float
+    """What embeddings are multiplied by."""
+    residual_scale: float
+    """What attention and feed-forward networks give is multiplied by before it is added."""
+    attention_scale: float
+    """What scores are multiplied by."""
+    logit_scale: float
+    """What logits are divided by."""
+    temperature_scale: float
+    """Queries at position p are multiplied by 1 + scale * log(1 + p // original context)."""
+    original_context: int
+    """That of the first training, where the file says so."""
+    by_layer: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Fields that differ from layer to layer, and what each layer has."""
 
     @property
-    def interleaved_rope(self) -> bool:
-        """True if the file's rows of q and k pair even and odd elements of a head."""
-        return self.architecture == "llama"
+    def traits(self) -> Architecture:
+        return ARCHITECTURES[self.architecture]
 
-    @property
-    def embedding_scale(self) -> float:
-        """What embeddings are multiplied by."""
-        return float(self.hidden) ** 0.5 if self.architecture == "gemma" else 1.0
-
-    @property
-    def activation(self) -> str:
-        """What the gate of the feed-forward network goes through."""
-        return "gelu_approx" if self.architecture == "gemma" else "silu"
+    def of_layer(self, number: int) -> DecoderConfig:
+        """Return the configuration of a layer: its heads, its window and its rope."""
+        traits = self.traits
+        own: dict[str, Any] = {name: values[number] for name, values in self.by_layer}
+        if traits.plain_rope_period and (number + 1) % traits.plain_rope_period == 0:
+            own["rope_rotated"] = 0
+        period = traits.window_period
+        if self.window is not None and (not period or (period > 1 and not (number + 1) % period)):
+            own["window"] = None
+        elif self.window is not None and traits.local_rope_base is not None:
+            own["rope_base"] = traits.local_rope_base
+            own["rope_scaling"] = RopeScaling(reads_factors=False)
+        return replace(self, **own) if own else self
 
     @property
     def kv_width(self) -> int:
@@ -97,17 +122,31 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
     def number(key: str, default: int | None = None) -> int:
         return metadata.count(f"{architecture}.{key}", default)
 
-    heads, hidden = number("attention.head_count"), number("embedding_length")
+    def real(key: str, default: float) -> float:
+        return float(metadata.number(f"{architecture}.{key}", default))
+
+    traits, layers = ARCHITECTURES[architecture], number("block_count")
+    by_layer = {
+        name: metadata.counts(f"{architecture}.{key}", layers)
+        for name, key in _BY_LAYER.items()
+        if isinstance(metadata.values.get(f"{architecture}.{key}"), list)
+    }
+
+    def first(name: str, default: int | None = None) -> int:
+        return by_layer[name][0] if name in by_layer else number(_BY_LAYER[name], default)
+
+    heads, hidden = first("heads"), number("embedding_length")
     if heads < 1:
         raise metadata.error(f"{architecture}.attention.head_count", heads, "at least 1")
     head_dim = number("attention.key_length", hidden // heads)
+    scored = hidden / heads if layers == traits.scale_of_width_at else head_dim
     config = DecoderConfig(
         architecture=architecture,
-        layers=number("block_count"),
+        layers=layers,
         hidden=hidden,
-        feed_forward=number("feed_forward_length"),
+        feed_forward=first("feed_forward"),
         heads=heads,
-        kv_heads=number("attention.head_count_kv", heads),
+        kv_heads=first("kv_heads", heads),
         head_dim=head_dim,
         vocabulary=_vocabulary(file),
         context=number("context_length"),
@@ -115,21 +154,30 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
         rope_base=float(metadata.number(f"{architecture}.rope.freq_base", 10000.0)),
         rope_rotated=number("rope.dimension_count", head_dim),
         rope_scaling=_rope_scaling(metadata, architecture, ROPE_FACTORS[1] in file.tensors),
-        attention_cap=_cap(metadata, f"{architecture}.attn_logit_softcapping"),
-        logit_cap=_cap(metadata, f"{architecture}.final_logit_softcapping"),
+        attention_cap=_cap(
+            metadata, f"{architecture}.attn_logit_softcapping", traits.attention_cap
+        ),
+        logit_cap=_cap(metadata, f"{architecture}.final_logit_softcapping", traits.logit_cap),
         window=number("attention.sliding_window", 0) or None,
         experts=number("expert_count", 0),
         experts_used=number("expert_used_count", 0),
+        embedding_scale=real("embedding_scale", hidden**0.5 if traits.scales_embeddings else 1.0),
+        residual_scale=real("residual_scale", 1.0),
+        attention_scale=real("attention.scale", max(scored, 1) ** -0.5),
+        logit_scale=real("logit_scale", 1.0),
+        temperature_scale=real("attention.temperature_scale", 0.0),
+        original_context=number("rope.scaling.original_context_length", 0),
+        by_layer=tuple(by_layer.items()),
     )
     _check(metadata, config)
     _check_heads(metadata, config, file)
     return config
 
 
-def _cap(metadata: _Metadata, key: str) -> float | None:
+def _cap(metadata: _Metadata, key: str, default: float | None) -> float | None:
     """Return what numbers are capped by, which is more than 0 where the file says so."""
     if key not in metadata.values:
-        return None
+        return default
     cap = float(metadata.number(key))
     if not cap > 0:
         raise metadata.error(key, cap, "more than 0")
@@ -167,12 +215,24 @@ def _rope_scaling(metadata: _Metadata, architecture: str, has_long_factors: bool
 
 def _check(metadata: _Metadata, config: DecoderConfig) -> None:
     """Demand numbers that a decoder can have."""
-    for name in ("layers", "hidden", "feed_forward", "kv_heads", "head_dim", "context"):
-        value = getattr(config, name)
-        if value < 1:
-            raise metadata.error(name, value, "at least 1")
-    if config.heads % config.kv_heads:
-        raise metadata.error("attention.head_count_kv", config.kv_heads, "a divisor of the heads")
+    if config.layers < 1:
+        raise metadata.error("layers", config.layers, "at least 1")
+    # Where layers differ the file has a list of them: their number is that of no hostile file.
+    for number in range(config.layers if config.by_layer else 1):
+        layer = config.of_layer(number)
+        for name in ("hidden", "feed_forward", "heads", "kv_heads", "head_dim", "context"):
+            value = getattr(layer, name)
+            if value < 1:
+                raise metadata.error(name, value, "at least 1")
+        if layer.heads % layer.kv_heads:
+            raise metadata.error(
+                "attention.head_count_kv", layer.kv_heads, "a divisor of the heads"
+            )
+    if not (config.logit_scale != 0 and config.attention_scale > 0):
+        raise metadata.error("logit_scale", config.logit_scale, "a number that is not 0")
+    if config.temperature_scale and config.original_context < 1:
+        key = f"{config.architecture}.rope.scaling.original_context_length"
+        raise metadata.error(key, config.original_context, "at least 1")
     if not 0 <= config.experts_used <= config.experts:
         raise metadata.error("expert_used_count", config.experts_used, "at most expert_count")
 
@@ -232,6 +292,13 @@ class _Metadata:
         if not (isinstance(value, int) and 0 <= value <= _MOST):
             raise self.error(key, value, f"a whole number up to {_MOST}")
         return value
+
+    def counts(self, key: str, layers: int) -> tuple[int, ...]:
+        """Return a number of things for each layer."""
+        found = self.values[key]
+        if len(found) < layers or not all(type(n) is int and 0 <= n <= _MOST for n in found):
+            raise self.error(key, found, f"a whole number for each of {layers} layers")
+        return tuple(found[:layers])
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self.values.get(key, default)

@@ -11,7 +11,13 @@ that came before, whose number says how much of the state there is:
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
 from rlx.gguf import GgufFile
@@ -26,6 +32,8 @@ from rlx.language.params import Accuracy, CacheDType
 from rlx.language.rope import rope_tables
 from rlx.language.sampling_graph import Choice, sampled
 from rlx.language.weights import Weights
+
+Array = NDArray[Any]
 
 _LAST = np.iinfo(np.int32).max
 """Beyond any row: starts are clamped to the last."""
@@ -43,12 +51,14 @@ class Decoder:
     context: int
     start: Value | None
     """Positions of the tokens; None where no context precedes them."""
-    cosines: Value
-    sines: Value
+    at_positions: Callable[[Array], Value]
+    """Returns the rows of a table at the positions of the tokens."""
     state: dict[Value, Value]
     """The params that are replaced, and by what."""
     kept: CacheDType = "f32"
     """What keys and values are rounded to when they are kept."""
+    tables: dict[object, tuple[Value, ...]] = field(default_factory=dict)
+    """Cosines and sines at the positions of the tokens, for each kind of rope."""
 
     def hidden(self, tokens: Value) -> Value:
         """Return what the last layer gives for every token."""
@@ -57,7 +67,9 @@ class Decoder:
         if config.embedding_scale != 1.0:
             x = x * config.embedding_scale
         for number in range(config.layers):
+            self.config = config.of_layer(number)
             x = self.layer(x, number)
+        self.config = config
         return x
 
     def logits(self, hidden: Value) -> Value:
@@ -65,6 +77,8 @@ class Decoder:
         normed = self.norm(hidden, "output_norm", self.config.hidden)
         head = "output" if self.weights.has("output.weight") else "token_embd"
         logits = self.weights.linear(normed, head, self.config.vocabulary)
+        if self.config.logit_scale != 1.0:
+            logits = logits / self.config.logit_scale
         cap = self.config.logit_cap
         return logits if cap is None else ops.tanh(logits / cap) * cap
 
@@ -74,17 +88,30 @@ class Decoder:
         return result
 
     def layer(self, x: Value, number: int) -> Value:
-        name, hidden = f"blk.{number}", self.config.hidden
+        name = f"blk.{number}"
         with self.graph.scope(name):
-            h = x + self.attention(self.norm(x, f"{name}.attn_norm", hidden), name)
-            return h + self.feed_forward(self.norm(h, f"{name}.ffn_norm", hidden), name)
+            after = self.attention(self.if_normed(x, f"{name}.attn_norm"), name)
+            h = x + self.residual(after, f"{name}.post_attention_norm")
+            before = self.config.traits.ffn_norm
+            after = self.feed_forward(self.if_normed(h, f"{name}.{before}"), name)
+            return h + self.residual(after, f"{name}.post_ffw_norm")
+
+    def if_normed(self, x: Value, name: str) -> Value:
+        """Normalize, where the model does."""
+        has_norm = self.weights.has(f"{name}.weight")
+        return self.norm(x, name, self.config.hidden) if has_norm else x
+
+    def residual(self, x: Value, norm: str) -> Value:
+        """Return what is added to the stream."""
+        normed, scale = self.if_normed(x, norm), self.config.residual_scale
+        return normed if scale == 1.0 else normed * scale
 
     # Attention
 
     def attention(self, x: Value, name: str) -> Value:
         config = self.config
         q, k, v = self._projections(x, name)
-        attended = self.attended(self._rotated(q_or_k=q), self._rotated(q_or_k=k), v, name)
+        attended = self.attended(self._tempered(self._rotated(q)), self._rotated(k), v, name)
         return self.weights.linear(attended, f"{name}.attn_output", config.hidden)
 
     def attended(self, q: Value, k: Value, v: Value, name: str) -> Value:
@@ -101,6 +128,7 @@ class Decoder:
         result: Value = ops.attention(
             q, keys, values, num_heads=config.heads, head_dim=config.head_dim, mask_kind=kind,
             window=window, softcap=config.attention_cap, layout="bshd",
+            score_scale=config.attention_scale,
         )  # fmt: skip
         return result
 
@@ -117,20 +145,39 @@ class Decoder:
         return self._normed(q, f"{name}.attn_q_norm"), self._normed(k, f"{name}.attn_k_norm"), v
 
     def _normed(self, x: Value, name: str) -> Value:
-        """Normalize every head, where the model does."""
+        """Normalize every head, or all of them together, where the model does."""
         if not self.weights.has(f"{name}.weight"):
             return x
         width = self.config.head_dim
+        if self.weights.file.tensors[f"{name}.weight"].dims != (width,):
+            return self.norm(x, name, int(x.shape[1]))
         heads = ops.reshape(x, shape=(x.shape[0], x.shape[1] // width, width))
         result: Value = ops.reshape(self.norm(heads, name, width), shape=x.shape)
         return result
 
     def _rotated(self, q_or_k: Value) -> Value:
+        config = self.config
+        if config.rope_rotated == 0:
+            return q_or_k
+        kind = (config.rope_base, config.rope_scaling)
+        if kind not in self.tables:
+            tables = rope_tables(config, self.context, self.weights.file)
+            self.tables[kind] = tuple(map(self.at_positions, tables))
         result: Value = ops.rope(
-            q_or_k, self.cosines, self.sines, head_dim=self.config.head_dim,
-            n_rot=self.config.rope_rotated,
-        )  # fmt: skip
+            q_or_k, *self.tables[kind], head_dim=config.head_dim, n_rot=config.rope_rotated
+        )
         return result
+
+    def _tempered(self, q: Value) -> Value:
+        """Sharpen the attention of tokens beyond the first training's context, if models do."""
+        config = self.config
+        if config.temperature_scale == 0.0:
+            return q
+        if "temperature" not in self.tables:
+            beyond = np.log1p(np.arange(self.context) // config.original_context)
+            table = (1 + config.temperature_scale * beyond).astype(np.float32)[:, None]
+            self.tables["temperature"] = (self.at_positions(table),)
+        return q * self.tables["temperature"][0]
 
     def _remembered(self, name: str, rows: Value) -> Value:
         """Write the new rows into the state, and return all rows up to them."""
@@ -163,8 +210,8 @@ class Decoder:
     # Feed-forward networks
 
     def feed_forward(self, x: Value, name: str) -> Value:
-        if self.config.experts:
-            return self._experts(x, name)
+        if self.weights.has(f"{name}.ffn_gate_inp.weight"):
+            return self._experts(x, name) + self._shared(x, name)
         config, weights = self.config, self.weights
         wide = config.feed_forward
         if weights.has(f"{name}.ffn_gate.weight"):
@@ -175,7 +222,7 @@ class Decoder:
         return weights.linear(self._activated(gate) * up, f"{name}.ffn_down", config.hidden)
 
     def _activated(self, gate: Value) -> Value:
-        result: Value = OPS[self.config.activation](gate)
+        result: Value = OPS[self.config.traits.activation](gate)
         return result
 
     def _experts(self, x: Value, name: str) -> Value:
@@ -199,6 +246,21 @@ class Decoder:
         total: Value = ops.reduce_sum(weighted, axes=(1,))
         return total
 
+    def _shared(self, x: Value, name: str) -> Value | float:
+        """Return what the expert of all tokens gives, by its gate where it has one."""
+        config, weights = self.config, self.weights
+        if not weights.has(f"{name}.ffn_up_shexp.weight"):
+            return 0.0
+        wide = weights.file.tensors[f"{name}.ffn_up_shexp.weight"].shape[0]
+        gate = weights.linear(x, f"{name}.ffn_gate_shexp", wide)
+        up = weights.linear(x, f"{name}.ffn_up_shexp", wide)
+        out = weights.linear(self._activated(gate) * up, f"{name}.ffn_down_shexp", config.hidden)
+        if weights.has(f"{name}.ffn_gate_inp_shexp.weight"):
+            share = weights.vector(f"{name}.ffn_gate_inp_shexp.weight", config.hidden)
+            total = ops.reduce_sum(x * share, axes=(-1,), keepdims=True)
+            out = out * ops.sigmoid(total)
+        return out
+
     @property
     def _expert_width(self) -> int:
         key = f"{self.config.architecture}.expert_feed_forward_length"
@@ -208,7 +270,9 @@ class Decoder:
         """Return the chosen experts' shares, `[rows, used, 1]`, and numbers, `[rows * used]`."""
         used = self.config.experts_used
         best, chosen = ops.topk(ops.softmax(scores, axis=-1), k=used)
-        shares = best / ops.reduce_sum(best, axes=(-1,), keepdims=True)
+        shares = best
+        if self.config.traits.shares_sum_to_1:
+            shares = best / ops.reduce_sum(best, axes=(-1,), keepdims=True)
         rows = scores.shape[0]
         numbers = ops.cast(ops.reshape(chosen, shape=(rows * used,)), to=DType.I32)
         return ops.reshape(shares, shape=(rows, used, 1)), numbers
@@ -231,12 +295,8 @@ def decoder_graph(
     history = graph.input("history", (past,), DType.I32)
     start = graph.input("start", (2,), DType.I32)
     weights = Weights(graph, file, config, adapters, accuracy)
-    cosines, sines = (
-        positions(graph, table, start, rows) for table in rope_tables(config, context, file)
-    )
-    decoder = Decoder(
-        graph, config, weights, rows, past, context, start, cosines, sines, {}, cache_dtype
-    )
+    turns = functools.partial(positions, graph, start, rows)
+    decoder = Decoder(graph, config, weights, rows, past, context, start, turns, {}, cache_dtype)
     at = graph.constant(np.array([_LAST, 0], np.int32))
     last: Value = ops.dynamic_slice(decoder.hidden(tokens), at, sizes=(1, config.hidden))
     logits = decoder.logits(last)
@@ -252,12 +312,11 @@ def sequence_logits(
     """Append the logits `[rows, vocabulary]` of a sequence with nothing before it."""
     config, rows = DecoderConfig.of(file), upper(tokens.shape[0])
     weights = Weights(graph, file, config, adapters)
-    cosines, sines = (graph.constant(table) for table in rope_tables(config, rows, file))
-    decoder = Decoder(graph, config, weights, rows, 0, rows, None, cosines, sines, state={})
+    decoder = Decoder(graph, config, weights, rows, 0, rows, None, graph.constant, state={})
     return decoder.logits(decoder.hidden(tokens)), weights
 
 
-def positions(graph: Graph, table: np.ndarray, start: Value, rows: Extent) -> Value:
+def positions(graph: Graph, start: Value, rows: Extent, table: Array) -> Value:
     """Return the rows of a table at the positions of the tokens."""
     whole = graph.constant(table)
     result: Value = ops.dynamic_slice(whole, start, sizes=(rows, table.shape[1]))

@@ -29,19 +29,24 @@ def param_value(
         return adapters.values[name]
     packed = file.element_type(name).blocks is not None and len(file.tensors[name].dims) > 1
     value = file.tensor_bytes(name) if packed else file.dequant_f32(name)
-    heads = rope_heads(config, name.rpartition(".")[0])
-    return value if heads is None else _in_rope_order(value, heads)
-
-
-def rope_heads(config: DecoderConfig, name: str) -> int | None:
-    """Return the heads of a matrix whose rows are not in the order of `rope`, else None."""
-    kinds = {"attn_q": config.heads, "attn_k": config.kv_heads}
-    return kinds.get(name.rpartition(".")[2]) if config.interleaved_rope else None
-
-
-def _in_rope_order(rows: Array, heads: int) -> Array:
-    """Put the even rows of each head before the odd ones, as `rope` pairs them."""
-    by_pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
-    ordered = np.ascontiguousarray(np.swapaxes(by_pairs, 1, 2))
+    order = rope_order(config, name.rpartition(".")[0])
+    if order is None:
+        return value
+    ordered = value[order]
     ordered.flags.writeable = False  # so that `setup` reads it here, and the arena has no copy
-    return ordered.reshape(rows.shape)
+    return ordered
+
+
+def rope_order(config: DecoderConfig, name: str) -> Array | None:
+    """Return the rows of a matrix in the order of `rope`; None where they are in it.
+
+    Of what is rotated of each head the even rows come before the odd ones.
+    """
+    prefix, _, kind = name.rpartition(".")
+    if not config.traits.interleaved_rope or kind not in ("attn_q", "attn_k"):
+        return None
+    layer = config.of_layer(int(prefix.rpartition(".")[2]))
+    rotated, heads = layer.rope_rotated, layer.heads if kind == "attn_q" else layer.kv_heads
+    pairs = np.arange(rotated).reshape(-1, 2).T.reshape(-1)
+    of_head = np.concatenate([pairs, np.arange(rotated, layer.head_dim)])
+    return (np.arange(heads)[:, None] * layer.head_dim + of_head).reshape(-1)

@@ -44,6 +44,8 @@ def _divisors(config: DecoderConfig, context: int, file: GgufFile) -> Array | No
     Llama 3 has one table of them; longrope two, of which the context chooses, as in llama.cpp, so
     that keys keep their turns while a text grows.
     """
+    if not config.rope_scaling.reads_factors:
+        return None
     plain, long, short = ROPE_FACTORS
     if config.rope_scaling.kind == "longrope":
         is_long = context > config.rope_scaling.original_context

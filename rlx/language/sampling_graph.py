@@ -7,6 +7,7 @@ computed: each filter is the branch of a `cond`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,12 +63,14 @@ def sampled(graph: Graph, logits: Value, choice: Choice) -> Value:
     """Return the next token of each row, i32[rows], from logits `[rows, vocabulary]`."""
     seen = [tokens for row in choice.seen for tokens in row]
     counts = [len(row) for row in choice.seen]
-    operands = [logits, _uniform(choice), choice.settings, choice.bias, *seen]
+    operands = [logits, _uniform(choice), choice.settings, choice.bias, choice.positions, *seen]
 
     def choose(arrays: list[Any]) -> Any:
-        logits, drawn, settings, bias, *tokens = arrays
+        logits, drawn, settings, bias, positions, *tokens = arrays
         rows = [[tokens.pop(0) for _ in range(count)] for count in counts]
         columns = {name: settings[:, number : number + 1] for number, name in enumerate(SETTINGS)}
+        # Not a constant: those of programs for any number of rows are the same then.
+        columns["none"] = rnp.right_shift(positions, 31)
         return _chosen(_penalized(logits, rows, columns) + bias, drawn, columns)
 
     specified = [Specification(f"x{i}", value.type) for i, value in enumerate(operands)]
@@ -129,24 +132,27 @@ def _weights(logits: Any, settings: dict[str, Any]) -> Any:
     weights = rnp.where(below < rnp.inf, rnp.exp(-tempered), 0.0)
     top_k, typical_p = settings["top_k"], settings["typical_p"]
     top_p, min_p = settings["top_p"], settings["min_p"]
-    weights = _first(top_k > 0.0, below, weights, rnp.ones_like(weights), top_k)
-    weights = _where_any(typical_p < 1.0, lambda: _typical(tempered, weights, typical_p), weights)
+    cut = functools.partial(_first, settings["none"])
+    weights = cut(top_k > 0.0, below, weights, rnp.ones_like(weights), top_k)
+    weights = _where_any(
+        typical_p < 1.0, lambda: _typical(cut, tempered, weights, typical_p), weights
+    )
     total = rnp.sum(weights, axis=-1, keepdims=True)
-    weights = _first(top_p < 1.0, below, weights, weights, top_p * total)
+    weights = cut(top_p < 1.0, below, weights, weights, top_p * total)
     return rnp.where(weights >= min_p * rnp.max(weights, axis=-1, keepdims=True), weights, 0.0)
 
 
-def _typical(tempered: Any, weights: Any, typical_p: Any) -> Any:
+def _typical(cut: Callable[..., Any], tempered: Any, weights: Any, typical_p: Any) -> Any:
     """Keep tokens whose information is nearest to the distribution's entropy."""
     total = rnp.sum(weights, axis=-1, keepdims=True)
     information = tempered + rnp.log(total)
     terms = rnp.where(weights > 0.0, weights * information, 0.0)
     entropy = rnp.sum(terms, axis=-1, keepdims=True) / total
     distances = rnp.where(weights > 0.0, rnp.abs(information - entropy), rnp.inf)
-    return _first(typical_p < 1.0, distances, weights, weights, typical_p * total)
+    return cut(typical_p < 1.0, distances, weights, weights, typical_p * total)
 
 
-def _first(needed: Any, distances: Any, weights: Any, shares: Any, goal: Any) -> Any:
+def _first(none: Any, needed: Any, distances: Any, weights: Any, shares: Any, goal: Any) -> Any:
     """Where needed, set weights to 0 but those of least distance whose shares reach a goal.
 
     Distances are 0 or more, so that their order is that of their bits: of these the least bound
@@ -161,8 +167,7 @@ def _first(needed: Any, distances: Any, weights: Any, shares: Any, goal: Any) ->
         return rnp.where(reached, low, middle + 1), rnp.where(reached, middle, high)
 
     def cut() -> Any:
-        low = rnp.zeros(goal.shape, rnp.int32)
-        _, bound = fori_loop(0, 31, narrowed, (low, low + _INFINITY_BITS))
+        _, bound = fori_loop(0, 31, narrowed, (none, none + _INFINITY_BITS))
         return rnp.where(needed & (distances > _of_bits(bound)), 0.0, weights)
 
     return _where_any(needed, cut, weights)

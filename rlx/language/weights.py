@@ -15,7 +15,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.linalg import swapped
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
-from rlx.language.params import Accuracy, param_value, rope_heads
+from rlx.language.params import Accuracy, param_value, rope_order
 
 Array = NDArray[Any]
 
@@ -99,13 +99,11 @@ class Weights:
             factors.append(self._param(f"{name}.{part}"))
         narrow = ops.matmul(x, factors[0]) * self.adapters.lora.scale
         product = ops.matmul(narrow, factors[1])
-        heads = rope_heads(self.config, name)
-        if heads is None:
+        order = rope_order(self.config, name)
+        if order is None:
             return product
-        count, width = x.shape[0], rows // heads // 2
-        by_pairs = ops.reshape(product, shape=(count, heads, width, 2))
-        halves = ops.transpose(by_pairs, perm=(0, 1, 3, 2))
-        return ops.reshape(halves, shape=(count, rows))
+        turned: Value = ops.gather(product, self.graph.constant(order.astype("i4")), axis=1)
+        return turned
 
     def _param(self, name: str) -> Value:
         if name not in self._params:
