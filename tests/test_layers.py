@@ -53,6 +53,8 @@ BORDERS = {
     "sympy": ("torch",),
     "jinja2": ("codegen", "language", "report"),
     "tokenizers": ("language",),
+    "starlette": ("language",),
+    "uvicorn": ("cli",),
 }
 """Foreign packages, and the only places that may import them."""
 

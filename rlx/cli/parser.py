@@ -64,6 +64,10 @@ examples:
   $ rlx generate model.gguf --prompt "Once upon a time" --max-tokens 64
   $ rlx generate model.gguf --chat --prompt "Why is the sky blue?" --temperature 0.8 --seed 1
 """,
+    "serve": """
+examples:
+  $ rlx serve model.gguf --port 8000 --slots 16
+""",
     "inspect": """
 stages, in the order in which a program passes through them:
   graph     the program as it was given        plan     the arena: offsets and lifetimes
@@ -420,9 +424,6 @@ def _add_generate(parser: ArgumentParser) -> None:
         "--max-tokens", type=positive, default=256, metavar="N", help="default: 256"
     )
     parser.add_argument(
-        "--context", type=positive, metavar="N", help="tokens kept; default: 2048, or the model's"
-    )
-    parser.add_argument(
         "--temperature", type=float, default=0.0, metavar="T", help="0, the default: the likeliest"
     )
     parser.add_argument("--top-k", type=int, default=40, metavar="K", help="default: 40; 0: all")
@@ -438,6 +439,14 @@ def _add_generate(parser: ArgumentParser) -> None:
         )
     parser.add_argument(
         "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
+    )
+    _add_model(parser)
+
+
+def _add_model(parser: ArgumentParser) -> None:
+    """Add what both commands that run language models take."""
+    parser.add_argument(
+        "--context", type=positive, metavar="N", help="tokens kept; default: 2048, or the model's"
     )
     parser.add_argument(
         "--accuracy",
@@ -455,6 +464,20 @@ def _add_generate(parser: ArgumentParser) -> None:
     _add_machine(parser)
 
 
+def _add_serve(parser: ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL.gguf", type=Path)
+    _add_limit(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
+    parser.add_argument("--port", type=positive, default=8000, metavar="N", help="default: 8000")
+    parser.add_argument(
+        "--slots", type=positive, default=8, metavar="N", help="answers at a time; default: 8"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, metavar="S", help="of an answer; default: 600"
+    )
+    _add_model(parser)
+
+
 _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "compile": ("write C, header, libraries and weights for programs without Python", _add_compile),
     "run": ("run a program on arrays from files", _add_run),
@@ -465,5 +488,6 @@ _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "doctor": ("say what was found on this machine, what is missing, how to get it", _add_doctor),
     "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),
     "generate": ("continue a text with a language model from a GGUF file", _add_generate),
+    "serve": ("answer OpenAI's HTTP interface with a model from a GGUF file", _add_serve),
     "completion": ("print a completion script for a shell", _add_completion),
 }

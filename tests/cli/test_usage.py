@@ -53,15 +53,23 @@ def run_example(line: str) -> int:
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(n, marks=pytest.mark.slow if n == "generate" else ()) for n in helps()],
+    [
+        pytest.param(n, marks=pytest.mark.slow if n in ("generate", "serve") else ())
+        for n in helps()
+    ],
 )
-def test_examples_of_the_help_run(command: str, workspace: Path) -> None:
+def test_examples_of_the_help_run(
+    command: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del workspace
     lines = examples(helps()[command])
     assert lines, f"the help of {command} has no examples"
     if command == "rebuild":
         assert run_example("compile model.rlx -o build") == 0
-    if command == "generate":
+    if command == "serve":
+        pytest.importorskip("starlette")
+        monkeypatch.setattr(pytest.importorskip("uvicorn"), "run", lambda *_, **__: None)
+    if command in ("generate", "serve"):
         pytest.importorskip("tokenizers")
         pytest.importorskip("jinja2")
         write_model(Path("model.gguf"), "llama", random_weights(), packed=True)

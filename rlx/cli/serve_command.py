@@ -1,0 +1,40 @@
+"""`rlx serve`: OpenAI's HTTP interface to a model from a GGUF file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from rlx.cli.output import show
+from rlx.cli.progress import progress
+from rlx.errors import UnsupportedError
+from rlx.language.model import load
+
+
+def execute(arguments: Namespace) -> int:
+    try:
+        import uvicorn
+
+        from rlx.language.server import Limits, application
+    except ImportError as error:
+        raise UnsupportedError(
+            f"rlx serve needs the package {error.name}", remedy="pip install rlx[serve]"
+        ) from error
+    with progress(f"reading {arguments.model}"):
+        model = load(
+            arguments.model,
+            context=arguments.context,
+            backend=arguments.backend,
+            threads=arguments.threads,
+            accuracy=arguments.accuracy,
+            cache_dtype=arguments.cache_dtype,
+        )
+    app = application(
+        model,
+        name=Path(arguments.model).stem,
+        slots=arguments.slots,
+        limits=Limits(seconds=arguments.seconds),
+    )
+    show(f"serving http://{arguments.host}:{arguments.port}/v1", to_errors=True)
+    uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")
+    return 0

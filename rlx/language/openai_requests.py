@@ -1,0 +1,157 @@
+"""Bodies of OpenAI's HTTP interface: what is read of them, and errors that name the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from rlx.dataclass import dataclass
+from rlx.errors import InputError
+from rlx.language.sampling import Sampling
+
+_REFUSED = ("best_of", "echo", "suffix", "functions", "function_call", "grammar", "audio")
+_NUMBERS = ("top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty",
+            "frequency_penalty")  # fmt: skip
+_MOST_STOPS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A JSON object."""
+
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, data: bytes) -> Body:
+        """Parse a body; InputError for one that is no JSON object."""
+        try:
+            found = json.loads(data, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"the body is no JSON: {str(error)[:200]}", remedy="send a JSON object"
+            ) from error
+        if not isinstance(found, dict):
+            raise InputError("the body is no JSON object", remedy="send a JSON object")
+        for name in _REFUSED:
+            if found.get(name):
+                raise InputError(f"{name} is not supported", remedy=f"leave {name} out")
+        form = found.get("response_format") or {"type": "text"}
+        if form != {"type": "text"}:
+            raise InputError(
+                f"response_format {str(form)[:100]} is not supported", remedy="use text"
+            )
+        return cls(found)
+
+    def error(self, name: str, wanted: str) -> InputError:
+        value = repr(self.fields.get(name))[:100]
+        return InputError(f"{name} is {value}; it must be {wanted}", remedy=f"correct {name}")
+
+    def integer(self, name: str, default: int | None, least: int, most: int) -> int | None:
+        value = self.fields.get(name)
+        if value is None:
+            return default
+        if type(value) is not int or not least <= value <= most:
+            raise self.error(name, f"an integer from {least} to {most}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.fields.get(name)
+        if value not in (None, True, False):
+            raise self.error(name, "a bool")
+        return bool(value)
+
+    def sampling(self) -> Sampling:
+        """Return how tokens are chosen: as OpenAI's interface has it, at temperature 1."""
+        given: dict[str, Any] = {"temperature": 1.0}
+        for name in ("temperature", "top_p", *_NUMBERS):
+            value = self.fields.get(name)
+            if value is not None:
+                if isinstance(value, bool) or not isinstance(value, Real):
+                    raise self.error(name, "a number")
+                given[name] = value
+        bias = self.fields.get("logit_bias") or {}
+        if not isinstance(bias, dict) or not all(key.isdecimal() for key in bias):
+            raise self.error("logit_bias", "an object of tokens' numbers")
+        given["logit_bias"] = {int(key[:20]): value for key, value in bias.items()}
+        return Sampling(**given)
+
+    def stops(self) -> list[str]:
+        value = self.fields.get("stop") or []
+        stops = [value] if isinstance(value, str) else value
+        fits = isinstance(stops, list) and len(stops) <= _MOST_STOPS
+        if not fits or not all(isinstance(stop, str) and stop for stop in stops):
+            raise self.error("stop", f"a string, or up to {_MOST_STOPS} of them, none empty")
+        return list(stops)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the messages of a conversation, with text parts joined."""
+        value = self.fields.get("messages")
+        if not isinstance(value, list) or not value:
+            raise self.error("messages", "a list of messages")
+        return [self._message(message) for message in value]
+
+    def _message(self, message: Any) -> dict[str, Any]:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise self.error("messages", "a list of objects, each with a role")
+        content = message.get("content")
+        if isinstance(content, list):
+            texts = [part.get("text") if isinstance(part, dict) else None for part in content]
+            if not all(isinstance(text, str) for text in texts):
+                raise self.error("messages", "made of text: other parts are not supported")
+            content = "".join(texts)
+        if content is not None and not isinstance(content, str):
+            raise self.error("messages", "made of strings")
+        calls = message.get("tool_calls")
+        if calls is not None:
+            message = {**message, "tool_calls": [self._call(call) for call in calls]}
+        return {**message, "content": content or ""}
+
+    def _call(self, call: Any) -> Any:
+        """Return a call of a tool with its arguments as an object, as templates write them."""
+        try:
+            function = call["function"]
+            given = function["arguments"]
+            parsed = json.loads(given) if isinstance(given, str) else given
+            return {**call, "function": {**function, "arguments": parsed}}
+        except (TypeError, LookupError, ValueError):
+            raise self.error("messages", "with tool_calls as an answer has them") from None
+
+    def tools(self) -> list[Any] | None:
+        tools = self.fields.get("tools")
+        choice = self.fields.get("tool_choice")
+        if choice not in (None, "auto", "none"):
+            raise self.error("tool_choice", "auto or none")
+        if tools is None or choice == "none":
+            return None
+        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+            raise self.error("tools", "a list of objects")
+        return tools or None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+
+
+def tool_calls(text: str) -> tuple[str, list[dict[str, str]]]:
+    """Split an answer into its text and the calls of tools in it, each with name and arguments.
+
+    Calls are JSON objects between `<tool_call>` and `</tool_call>`, as the templates of Qwen,
+    Hermes and SmolLM have them; what is none remains text.
+    """
+    calls, rest = [], ""
+    before, *parts = text.split(_OPEN)
+    for part in parts:
+        inner, closed, after = part.partition(_CLOSE)
+        try:
+            found = json.loads(inner)
+            name, given = found["name"], found.get("arguments", {})
+            calls.append({"name": str(name), "arguments": json.dumps(given, ensure_ascii=False)})
+            rest += after
+        except (ValueError, TypeError, LookupError, AttributeError):
+            rest += _OPEN + inner + closed + after
+    return (before + rest).strip() if calls else text, calls
