@@ -97,7 +97,7 @@ def _environment() -> Any:
     class Generation(Extension):
         """`{% generation %}`, which marks what an assistant said for those who train."""
 
-        tags = frozenset(("generation",))
+        tags = {"generation"}  # noqa: RUF012 (the type of the base class)
 
         def parse(self, parser: Any) -> Any:
             next(parser.stream)

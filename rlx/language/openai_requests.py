@@ -97,10 +97,11 @@ class Body:
             raise self.error("messages", "a list of objects, each with a role")
         content = message.get("content")
         if isinstance(content, list):
-            texts = [part.get("text") if isinstance(part, dict) else None for part in content]
-            if not all(isinstance(text, str) for text in texts):
+            texts = [part.get("text") for part in content if isinstance(part, dict)]
+            strings = [text for text in texts if isinstance(text, str)]
+            if len(strings) != len(content):
                 raise self.error("messages", "made of text: other parts are not supported")
-            content = "".join(texts)
+            content = "".join(strings)
         if content is not None and not isinstance(content, str):
             raise self.error("messages", "made of strings")
         calls = message.get("tool_calls")

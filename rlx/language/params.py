@@ -49,4 +49,5 @@ def rope_order(config: DecoderConfig, name: str) -> Array | None:
     rotated, heads = layer.rope_rotated, layer.heads if kind == "attn_q" else layer.kv_heads
     pairs = np.arange(rotated).reshape(-1, 2).T.reshape(-1)
     of_head = np.concatenate([pairs, np.arange(rotated, layer.head_dim)])
-    return (np.arange(heads)[:, None] * layer.head_dim + of_head).reshape(-1)
+    rows: Array = np.arange(heads)[:, None] * layer.head_dim + of_head
+    return rows.reshape(-1)
