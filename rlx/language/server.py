@@ -276,12 +276,12 @@ class _Form:
         """Return the log-probabilities of pieces' tokens, where they were asked for."""
         if self.answer.job.alternatives is None:
             return None
-        told = [piece for piece in pieces if piece.token is not None]
+        named = [piece for piece in pieces if piece.token is not None]
         if self.kind == "text_completion":
             return {
-                "tokens": [self._text(p.token) for p in told],
-                "token_logprobs": [p.log_probability for p in told],
-                "top_logprobs": [{self._text(t): log for t, log in p.likeliest} for p in told],
+                "tokens": [self._text(p.token) for p in named],
+                "token_logprobs": [p.log_probability for p in named],
+                "top_logprobs": [{self._text(t): log for t, log in p.likeliest} for p in named],
                 "text_offset": [],
             }
         content = [
@@ -289,7 +289,7 @@ class _Form:
                 **self._log(p.token, p.log_probability),
                 "top_logprobs": [self._log(*pair) for pair in p.likeliest],
             }
-            for p in told
+            for p in named
         ]
         return {"content": content, "refusal": None}
 
