@@ -185,20 +185,15 @@ static int encode(const struct tokenizer *t, const char *text, int32_t *ids) {
 // The model
 
 static int32_t feed(int32_t token) {
-  static float logits[SMOLLM2_Y_1_BYTES / sizeof(float)];
-  static float bias[SMOLLM2_BIAS_BYTES / sizeof(float)]; // added to logits: nothing
-  // Temperature (0: the likeliest token), top-k, typical-p, top-p, min-p, and penalties for
-  // repetition, presence and frequency.
-  const float settings[8] = {0, 0, 1, 1, 0, 1, 0, 0};
+  static float logits[SMOLLM2_Y_1_BYTES / sizeof(float)], bias[SMOLLM2_BIAS_BYTES / sizeof(float)];
+  const float how[8] = {0, 0, 1, 1, 0, 1, 0, 0}; // a temperature of 0: the likeliest token
   const uint32_t seed[2] = {0, 1};
-  const int32_t start[2] = {length, 0};
+  const int32_t at[2] = {length, 0};
   int32_t next;
   if (length == CONTEXT) {
     fail("context", "is full");
   }
-  check(smollm2_call(arena, length, &token, history, start, seed, &length, settings, bias, &next,
-                     logits),
-        "run");
+  check(smollm2_call(arena, length, &token, history, at, seed, at, how, bias, &next, logits), "run");
   history[length++] = token;
   return next;
 }
