@@ -147,7 +147,7 @@ def _renew() -> None:
             lock._at_fork_reinit()
 
 
-if os.name == "posix":  # nothing forks elsewhere
+if hasattr(os, "register_at_fork"):  # where processes fork
     os.register_at_fork(
         before=_before_fork,
         after_in_parent=_registering.release,

@@ -51,12 +51,12 @@ def _home() -> Path:
 
 def user() -> int:
     """Return this user's number, or 0 where users have none."""
-    return os.getuid() if os.name == "posix" else 0
+    return os.getuid() if hasattr(os, "getuid") else 0
 
 
 def is_ours(path: Path) -> bool:
     """True if `path` belongs to this user, or where nothing belongs to anyone."""
-    return os.name != "posix" or path.stat().st_uid == os.getuid()
+    return not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
 
 
 def refusal(directory: Path) -> str:

@@ -57,6 +57,10 @@ _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "
 _busy = threading.Lock()
 
 
+_HAS_PTHREADS = hasattr(signal, "pthread_sigmask")
+"""Workers are POSIX threads; on other systems a run has the caller alone."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
     """One executable's arena and the native functions that run it on several threads."""
@@ -77,7 +81,7 @@ class WorkerPool:
     """Native threads, and the memory that they share with the caller."""
 
     def __init__(self) -> None:
-        self.limit = min(usable_cores(), _MOST_THREADS)
+        self.limit = min(usable_cores(), _MOST_THREADS) if _HAS_PTHREADS else 1
         """How many threads a run has at most, the caller's included."""
         self._block: Any = np.zeros(sync_words(_MOST_THREADS) + 8, np.int64)
         start = (-self._block.ctypes.data % 64) // 8

@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from rlx.codegen.llvm.linker import PAGE, LinkedObject
 from rlx.errors import ToolchainError
 
+MAPS_CODE = hasattr(mmap, "MAP_PRIVATE")
+"""True on POSIX systems, whose memory this module makes executable."""
+
 
 class LoadedCode:
     """Machine code that can be called; it is unloaded with this object."""

@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rlx.codegen.llvm.linker import link
-from rlx.codegen.llvm.loader import LoadedCode, process_symbol
+from rlx.codegen.llvm.loader import MAPS_CODE, LoadedCode, process_symbol
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
@@ -75,8 +75,8 @@ class LlvmModule:
 
 
 def load_object(content: bytes, code: MachineCode, resolve: Resolve) -> Loaded:
-    """Load object code; LLVM links what our own linker does not know."""
-    linked = link(content)
+    """Load object code; LLVM links what our own linker does not support, or cannot load here."""
+    linked = link(content) if MAPS_CODE else None
     if linked is not None:
         return LoadedCode(linked, {name: _address(name, resolve) for name in linked.imports})
     from rlx.codegen.llvm.binding import LoadedObject
