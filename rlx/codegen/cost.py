@@ -16,6 +16,7 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.fold_maps import contraction_map, fold_map
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.lowering import Winograd
 from rlx.ir.op import Trait
 from rlx.ir.registry import Registry
 from rlx.ir.shape import evaluate, product
@@ -79,6 +80,8 @@ def node_flops(node: Node, binding: Binding) -> int:
     fold = fold_map(node) or contraction_map(node)
     if fold is not None:  # a term is taken from each operand, and added
         terms = evaluate(product(fold.folded), binding) * _elements(node.result.type, binding)
+        if isinstance(node.lowering, Winograd):
+            terms = terms * (node.lowering.step + 2) ** 2 // (3 * node.lowering.step) ** 2
         return len(node.operands) * terms * fold.combine.products
     body = node.attrs.get("body")
     if isinstance(body, Graph):
@@ -88,7 +91,7 @@ def node_flops(node: Node, binding: Binding) -> int:
     return sum(_elements(result.type, binding) for result in node.results)
 
 
-@flop_rules(ops.cast, ops.pack_panels, ops.pack_channels, ops.dynamic_update_slice)
+@flop_rules(ops.cast, ops.pack_panels, ops.dynamic_update_slice)
 def no_flops(_: Node, __: Binding) -> int:
     """Moving and converting is no arithmetic."""
     return 0

@@ -11,7 +11,7 @@ rlx.passes.checks.sweep scan while_loop switch checkpoint custom_call
 rlx.ir.fold_maps stored_matmul conv conv_channels_last stored_conv
 """,
     "cost": """
-rlx.codegen.cost cast pack_panels pack_channels dynamic_update_slice
+rlx.codegen.cost cast pack_panels dynamic_update_slice
 """,
     "derivative": """
 rlx.passes.autodiff.rules.collective all_gather reduce_scatter all_to_all collective_broadcast
@@ -79,7 +79,6 @@ rlx.codegen.kernels.packed.pack_bytes pack_bytes
 rlx.codegen.kernels.packed.packed dequantize_blocks dequant_matmul
 rlx.codegen.kernels.pool.pool max_pool min_pool sum_pool prod_pool
 rlx.codegen.kernels.pool.select max_pool_take max_pool_backward
-rlx.codegen.kernels.products.pack_channels pack_channels
 rlx.codegen.kernels.products.pack_panels pack_panels
 rlx.codegen.kernels.products.plain matmul stored_matmul
 rlx.codegen.kernels.products.ragged ragged_matmul ragged_outer
@@ -98,7 +97,7 @@ rlx.codegen.kernels.attention.attention attention/Schedule
 rlx.codegen.kernels.contraction.scheduled matmul/Schedule stored_matmul/Schedule conv/Schedule
     stored_conv/Schedule conv_channels_last/Schedule
 rlx.codegen.kernels.conv.depthwise conv/Windowed
-rlx.codegen.kernels.conv.winograd conv_winograd/Winograd
+rlx.codegen.kernels.conv.winograd conv_channels_last/Winograd
 rlx.codegen.kernels.indexing gather/GatherFromPanels
 rlx.codegen.kernels.linalg.decompositions_lapack eigh/Library svd/Library qr/Library
 rlx.codegen.kernels.linalg.eigenvalues_lapack eig/Library
@@ -108,7 +107,6 @@ rlx.codegen.kernels.nests.control scan/OneKernel while_loop/OneKernel
 rlx.codegen.kernels.packed.experts grouped_dequant_matmul/Schedule
 rlx.codegen.kernels.packed.int8 dequant_matmul_words/Schedule
 rlx.codegen.kernels.packed.packed dequant_matmul/Schedule
-rlx.codegen.kernels.products.pack_channels pack_channels/Turned
 rlx.codegen.kernels.products.pack_panels pack_panels/Turned
 rlx.codegen.kernels.products.ragged ragged_matmul/Schedule ragged_outer/Schedule
 rlx.codegen.kernels.sort.bitonic sort/Bitonic argsort/Bitonic
@@ -167,7 +165,6 @@ rlx.ir.ops.control checkpoint named barrier refuse_derivative check
 rlx.ir.ops.conv conv
 rlx.ir.ops.conv_channels_last conv_channels_last
 rlx.ir.ops.conv_transpose conv_transpose conv_backward_input conv_backward_weight
-rlx.ir.ops.conv_winograd conv_winograd
 rlx.ir.ops.custom custom_call custom_derivative
 rlx.ir.ops.decompositions qr eigh eig schur svd
 rlx.ir.ops.elementwise neg abs sign round floor ceil trunc square reciprocal sqrt rsqrt exp exp2
@@ -181,7 +178,7 @@ rlx.ir.ops.fourier dft dft_of_reals dft_to_reals dft_of_prime
 rlx.ir.ops.fused fused scalar_region row_region
 rlx.ir.ops.indexing gather gather_backward scatter_add scatter_mul scatter_max scatter_min topk
     sort argsort dynamic_slice dynamic_update_slice
-rlx.ir.ops.layout pack_panels pack_channels
+rlx.ir.ops.layout pack_panels
 rlx.ir.ops.leaf input param constant
 rlx.ir.ops.least_squares pseudo_inverse least_squares
 rlx.ir.ops.linalg matmul dot_general
@@ -236,8 +233,6 @@ rlx.ir.ops.conv_geometry Numbers Pads WindowDimension Geometry ConvAttributes ge
 rlx.ir.ops.conv_padding padded spread_axis
 rlx.ir.ops.conv_transpose conv_transpose conv_backward_input conv_backward_weight transposed
     by_input by_weight turned_kernel swapped
-rlx.ir.ops.conv_winograd transformed_weights tiles_along positions_along sliding_windows
-    conv_winograd
 rlx.ir.ops.custom custom_call custom_derivative
 rlx.ir.ops.decompositions qr eigh eig schur svd
 rlx.ir.ops.elementwise unary binary compare neg abs sign round floor ceil trunc square reciprocal
@@ -255,7 +250,7 @@ rlx.ir.ops.fused fused scalar_region row_region row_passes last_row_pass operand
     anchors_of anchor_of sibling_key are_siblings is_pointwise
 rlx.ir.ops.indexing NO_INDEX gather gather_backward scatter scatter_add scatter_mul scatter_max
     scatter_min topk sort argsort dynamic_slice dynamic_update_slice
-rlx.ir.ops.layout pack_panels pack_channels
+rlx.ir.ops.layout pack_panels
 rlx.ir.ops.leaf input param constant
 rlx.ir.ops.least_squares pseudo_inverse least_squares
 rlx.ir.ops.linalg LARGEST_OF_BLAS matmul check_scheduled require_tiled_product require_order
@@ -300,7 +295,8 @@ rlx.ir.ops.stored_products Elements stored_matmul StoredConvAttributes stored_co
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.trajectory_sweep Sweep is_seed
 rlx.ir.ops.windows im2col col2im gathered_windows scattered_windows
-rlx.ir.ops.winograd TAPS STEPS Matrix Transforms transforms on_both_axes
+rlx.ir.ops.winograd TAPS STEPS Matrix Transforms transforms tiles_along positions_along
+    on_both_axes
 """,
     "open extents": """
 rlx.codegen.kernels.products.pack_panels pack_panels
@@ -338,7 +334,7 @@ rlx.ir.reference.signal fft dft dft_of_prime dft_of_reals dft_to_reals rfft irff
 rlx.ir.reference.solve solve triangular_solve cholesky lu
 """,
     "scratch": """
-rlx.codegen.kernels.conv.winograd conv_winograd/Winograd
+rlx.codegen.kernels.conv.winograd conv_channels_last/Winograd
 rlx.codegen.kernels.fourier.fourier dft dft_of_reals dft_to_reals dft_of_prime
 rlx.codegen.kernels.indexing gather_backward scatter_add scatter_mul scatter_max scatter_min
 rlx.codegen.kernels.linalg.decompositions eigh svd qr

@@ -83,14 +83,51 @@ class ChannelPanels:
         return f"channel_panels(width = {self.width}, groups = {self.groups})"
 
 
+@dataclass(frozen=True, slots=True)
+class WinogradPanels:
+    """Weights `[3, 3, C_in, C_out]` at the points of Winograd's tiles of `step` by `step` results.
+
+    Stored as `[(step + 2)^2, panels, C_in, width]`, in panels as wide as a register tile; the last
+    one is padded with zeros.
+    """
+
+    step: int
+    width: int
+
+    def stored_shape(self, shape: Shape) -> Shape:
+        """Return the row-major shape of the stored elements."""
+        if len(shape) != 4 or shape[:2] != (3, 3) or self.step not in (2, 4):
+            raise ShapeError(
+                f"shape {format_shape(shape)} has no layout {self}: {_TAPS}",
+                remedy="give another layout",
+            )
+        return Panels(self.width).stored_shape(((self.step + 2) ** 2, *shape[2:]))
+
+    def elements(self, stored: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return the tensor of `shape` whose stored form is given, to some roundings."""
+        from rlx.ir.ops.winograd import on_both_axes, transforms  # ops import types
+
+        points = Panels(self.width).elements(stored, (len(stored), *shape[2:]))
+        inverse = np.linalg.pinv(on_both_axes(transforms(self.step).taps))
+        return np.tensordot(inverse, points, 1).reshape(shape).astype(stored.dtype)
+
+    def __str__(self) -> str:
+        return f"winograd_panels(step = {self.step}, width = {self.width})"
+
+
 def panels_of(columns: Extent, width: int) -> Extent:
     """Return how many panels of `width` hold so many columns."""
     return floor_divide(columns + (width - 1), width)
 
 
-Layout: TypeAlias = Panels | ChannelPanels
+Layout: TypeAlias = Panels | ChannelPanels | WinogradPanels
 
 _CHANNELS = "it must have a static number of output channels that the groups divide"
 _MATRIX = "it must be of rank 2 at least, and a panel have a column"
-LAYOUTS: dict[str, type[Layout]] = {"panels": Panels, "channel_panels": ChannelPanels}
+_TAPS = "it must be of three by three taps with channels last, and steps be 2 or 4"
+LAYOUTS: dict[str, type[Layout]] = {
+    "panels": Panels,
+    "channel_panels": ChannelPanels,
+    "winograd_panels": WinogradPanels,
+}
 """Every layout by its name in the text form."""

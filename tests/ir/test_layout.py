@@ -12,7 +12,7 @@ from rlx.errors import FormatError, GraphError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
-from rlx.ir.layout import Panels
+from rlx.ir.layout import ChannelPanels, Layout, Panels, WinogradPanels
 from rlx.ir.lowering import Schedule
 from rlx.ir.op import make_attrs
 from rlx.ir.parser import parse_graph
@@ -29,7 +29,7 @@ def packed_product(tile: Schedule | None = SCHEDULE) -> Graph:
     graph = Graph("packed")
     a, b = graph.input("a", (3, 5)), graph.input("b", (5, 6))
     attrs = make_attrs(ops.matmul, {})
-    packed = ops.pack_panels(b, width=4)
+    packed = ops.pack_panels(b, layout=Panels(4))
     graph.set_outputs(graph.append(ops.matmul, (a, packed), attrs, lowering=tile))
     return graph
 
@@ -46,6 +46,22 @@ def test_a_layout_prints_and_parses() -> None:
     text = format_graph(packed_product())
     assert "%2: f32[5, 6]{panels(width = 4)} = pack_panels %1" in text
     assert parse_graph(text) == packed_product()
+
+
+@pytest.mark.parametrize("layout", [Panels(4), ChannelPanels(2, 3), WinogradPanels(2, 4)], ids=str)
+def test_every_layout_is_an_attribute_of_packing(layout: Layout) -> None:
+    graph = Graph("weights")
+    packed = graph.pack_panels(graph.param("w", (3, 3, 2, 4)), layout=layout)
+    graph.set_outputs([packed])
+    assert packed.type.layout == layout
+    assert parse_graph(format_graph(graph)) == graph
+
+
+def test_only_matrices_are_packed_transposed() -> None:
+    graph = Graph("weights")
+    w = graph.param("w", (3, 3, 2, 4))
+    with pytest.raises(ShapeError, match="are not packed transposed"):
+        graph.pack_panels(w, layout=ChannelPanels(2, 3), transposed=True)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +87,13 @@ def test_an_op_that_does_not_read_a_layout_is_a_fault() -> None:
     (fault,) = errors_of(packed_product(None))
     assert fault.message.startswith("operand 1 (%2) has layout panels(width = 4), which matmul")
     graph = Graph("neg")
-    graph.set_outputs([ops.neg(ops.pack_panels(graph.input("b", (5, 6)), width=4))])
+    graph.set_outputs([ops.neg(ops.pack_panels(graph.input("b", (5, 6)), layout=Panels(4)))])
     assert any("which neg does not read" in fault.message for fault in errors_of(graph))
 
 
 def test_an_output_in_a_layout_is_a_fault() -> None:
     graph = Graph("out")
-    graph.set_outputs([ops.pack_panels(graph.input("b", (5, 6)), width=4)])
+    graph.set_outputs([ops.pack_panels(graph.input("b", (5, 6)), layout=Panels(4))])
     assert any("has the layout panels" in fault.message for fault in errors_of(graph))
 
 
@@ -99,9 +115,9 @@ def test_a_tile_of_another_width_than_the_panels_is_refused() -> None:
 
 def test_only_static_columns_are_packed_and_once() -> None:
     graph = Graph("twice")
-    packed = ops.pack_panels(graph.input("b", (5, 6)), width=4)
+    packed = ops.pack_panels(graph.input("b", (5, 6)), layout=Panels(4))
     with pytest.raises(ShapeError, match="already has the layout panels"):
-        ops.pack_panels(packed, width=4)
+        ops.pack_panels(packed, layout=Panels(4))
 
 
 def test_transforms_see_plain_tensors_and_no_record() -> None:

@@ -137,10 +137,10 @@ def scratch(
     return register
 
 
-OpenRule: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, int]]
+OpenRule: TypeAlias = Callable[..., Mapping[str, int] | None]
 OPEN: LazyTable[OpenRule] = LazyTable("open extents")
-"""Thunk kind -> the extents that its kernel can take as arguments: the shape of its operand
-with adjacent axes merged, by name."""
+"""Thunk kind -> the extents that its kernel can take as arguments, from `(shape of the operand,
+**attributes)`: that shape with adjacent axes merged, by name; or None."""
 
 
 def open_extents(kind: str) -> Callable[[OpenRule], OpenRule]:

@@ -49,7 +49,9 @@ def _opened(thunk: Thunk) -> Thunk:
     type = thunk.operands[0].type
     if not type.is_static or product(type.shape) == 0:
         return thunk
-    numbers = rule(type.static_shape)
+    numbers = rule(type.static_shape, **thunk.attrs.as_dict())
+    if numbers is None:
+        return thunk
     shape = tuple(Dim(name, max=_MOST, min=1) for name in numbers)
     operands = (TensorType(type.dtype, shape, type.layout),)
     results = OPS[thunk.kind].infer_types(operands, thunk.attrs)

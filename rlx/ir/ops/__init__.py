@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rlx.ir.ops.conv import *
     from rlx.ir.ops.conv_channels_last import *
     from rlx.ir.ops.conv_transpose import *
-    from rlx.ir.ops.conv_winograd import *
     from rlx.ir.ops.custom import *
     from rlx.ir.ops.decompositions import *
     from rlx.ir.ops.elementwise import *

@@ -9,8 +9,8 @@ from __future__ import annotations
 from rlx.errors import ShapeError
 from rlx.ir.declaration import op, takes
 from rlx.ir.graph import Value
-from rlx.ir.layout import Panels
-from rlx.ir.lowering import Schedule, lowered_by
+from rlx.ir.layout import Panels, WinogradPanels
+from rlx.ir.lowering import Schedule, Winograd, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.conv import conv, require_tiles
 from rlx.ir.ops.conv_geometry import ConvAttributes, Geometry, Planes
@@ -94,6 +94,25 @@ def _scheduled(schedule: Schedule, x: TensorType, w: TensorType, window: ConvAtt
     if window.groups != 1:
         raise ShapeError(
             f"tiles of channels take one group, not {window.groups}",
+            remedy="leave the choice to the passes",
+        )
+
+
+@lowered_by(conv_channels_last, Winograd, layouts=(1,))
+@takes(ConvAttributes)
+def _by_points(winograd: Winograd, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
+    """Blocks of tiles, whose points are multiplied in register tiles by those of the weights."""
+    dense = all(
+        (axis.stride, axis.input_dilation) == (1, 1) and min(axis.low, axis.high) >= 0
+        for axis in window.sliding(x.rank)
+    )
+    known = all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape))
+    whole = winograd.tiles % winograd.rows == 0 and winograd.columns % winograd.lanes == 0
+    packed = w.layout == WinogradPanels(winograd.step, winograd.columns)
+    if not (dense and known and whole and packed) or window.groups != 1:
+        raise ShapeError(
+            f"blocks of {winograd.tiles} tiles, {winograd.rows} rows and {winograd.columns} "
+            f"columns do not fit x of type {x} and w of type {w}",
             remedy="leave the choice to the passes",
         )
 

@@ -1,7 +1,7 @@
 """Data tiling of packed weights: rows side by side, for vectors that decode as many at once.
 
     %2 = dequant_matmul %x, %w {scheme = "q4_0"}
-    ->  %2 = pack_panels %w {width = 16, transposed = true} lowering = turned(lanes = 16)
+    ->  %2 = pack_panels %w {layout = Panels(width = 16), transposed = true}
         %3 = dequant_matmul %x, %2 {..., transposed = true} lowering = schedule(...)
 
 The bytes stay bytes: what was `[rows, bytes]` becomes `[rows / 16, bytes, 16]`, once, in `setup`.

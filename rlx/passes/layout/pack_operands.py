@@ -8,7 +8,7 @@ nothing pays it stays as it is. Sums of one term are elementwise products, to wh
 Transposes of either operand are absorbed (`stored_matmul`). Products of bf16 run over words of two
 where the target multiplies pairs and that pays (`stored_matmul`, too), and are widened elsewhere:
 
-    %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
+    %2 = matmul %x, %w    ->    %2 = pack_panels %w {layout = Panels(width = 32)}
                                 %3 = matmul %x, %2 lowering = schedule(rows = 12, ...)
 
 The packing of a weight depends on params only and is hoisted into `setup`; that of an
@@ -26,6 +26,7 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.layout import Panels
 from rlx.ir.lowering import PANELS, ROWS, Schedule, Turned
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
@@ -334,7 +335,7 @@ def product_operands(node: Node) -> tuple[tuple[Value, bool], tuple[Value, bool]
 
 def in_panels(b: Value, width: int, lanes: int, *, transposed: bool) -> Value:
     """Return `b`, or its transpose, in panels of `width` columns."""
-    attrs = make_attrs(ops.pack_panels, {"width": width, "transposed": transposed})
+    attrs = make_attrs(ops.pack_panels, {"layout": Panels(width), "transposed": transposed})
     turned = Turned(lanes) if transposed and lanes > 1 else None
     return b.graph.append(ops.pack_panels, (b,), attrs, lowering=turned)[0]
 

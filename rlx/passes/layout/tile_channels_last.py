@@ -2,7 +2,7 @@
 
     %2 = conv_channels_last %x, %w {padding = ((1, 1), (1, 1))}
         ->  %2 = pad %x
-            %3 = pack_panels %w {width = 32}
+            %3 = pack_panels %w {layout = Panels(width = 32)}
             %4 = conv_channels_last %2, %3 lowering = schedule(rows = 1, across = 14, ...)
 
 Where an element has few channels, those of a row of taps, which are contiguous, are taken as one
@@ -15,6 +15,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
+from rlx.ir.layout import WinogradPanels
 from rlx.ir.lowering import PANELS, ROWS, Schedule, Winograd
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.conv_channels_last import planes_of
@@ -29,7 +30,6 @@ from rlx.ir.ops.conv_geometry import (
     undilated,
 )
 from rlx.ir.ops.conv_padding import padded
-from rlx.ir.ops.conv_winograd import transformed_weights
 from rlx.ir.ops.winograd import TAPS
 from rlx.ir.shape import upper
 from rlx.passes.layout.choices import Choice, Why
@@ -161,12 +161,8 @@ def lowered_channels_last(node: Node, choice: Choice) -> Value:
 def _in_points(node: Node, blocks: Winograd) -> Value:
     """Return Winograd's convolution, with transformed weights in panels."""
     x, w = node.operands
-    u = transformed_weights(w, blocks.step)
-    panels = in_panels(u, blocks.columns, blocks.lanes, transposed=False)
-    geometry = attributes_of(_sliding_of(node))
-    given = {"padding": geometry["padding"], "dilation": geometry["dilation"]}
-    attrs = make_attrs(ops.conv_winograd, {**given, "step": blocks.step})
-    return node.result.graph.append(ops.conv_winograd, (x, panels), attrs, lowering=blocks)[0]
+    panels = ops.pack_panels(w, layout=WinogradPanels(blocks.step, blocks.columns))
+    return node.result.graph.append(node.op, (x, panels), node.attrs, lowering=blocks)[0]
 
 
 def _in_one_row(x: Value, w: Value, sliding: Geometry) -> tuple[Value, Value, Geometry]:

@@ -2,7 +2,7 @@
 
     %2 = conv %x, %w {padding = ((1, 1), (1, 1))}
         ->  %2 = pad %x
-            %3 = pack_channels %w {width = 32}
+            %3 = pack_panels %w {layout = ChannelPanels(width = 32, groups = 1)}
             %4 = conv %2, %3 lowering = schedule(rows = 1, across = 14, columns = 32, ...)
 
 A convolution whose window is the whole image is a matrix product, and one of single taps where that
@@ -24,6 +24,7 @@ from dataclasses import replace
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.layout import ChannelPanels
 from rlx.ir.lowering import Lowering, Schedule, Turned, Windowed
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
@@ -202,7 +203,7 @@ def _convolution_of_pairs(node: Node, lowering: Lowering | None) -> Value:
     assert isinstance(lowering, Schedule)
     x, w = node.operands
     image = words_of_bf16(padded(x, sliding_of(node)), 1)
-    panels = ops.pack_channels(words_of_bf16(w, 1), width=lowering.columns, groups=1)
+    panels = ops.pack_panels(words_of_bf16(w, 1), layout=ChannelPanels(lowering.columns))
     attrs = make_attrs(
         ops.stored_conv, {**attributes_of(undilated(sliding_of(node))), "elements": "bf16"}
     )
@@ -243,9 +244,9 @@ def every_window(x: Value, sliding: Geometry) -> Value:
 def _in_panels(w: Value, lowering: Schedule, groups: int) -> Value:
     """Return weights in panels of channels; transposed in registers where panels are vectors."""
     width, lanes = lowering.columns, lowering.lanes
-    attrs = make_attrs(ops.pack_channels, {"width": width, "groups": groups})
+    attrs = make_attrs(ops.pack_panels, {"layout": ChannelPanels(width, groups)})
     squares = Turned(lanes) if lanes > 1 and width % lanes == 0 else None
-    return w.graph.append(ops.pack_channels, (w,), attrs, lowering=squares)[0]
+    return w.graph.append(ops.pack_panels, (w,), attrs, lowering=squares)[0]
 
 
 def _lowered(node: Node, lowering: Lowering) -> Value:

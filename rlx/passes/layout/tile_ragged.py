@@ -1,6 +1,6 @@
 """Ragged products in register tiles, with the other operand packed in panels.
 
-%3 = ragged_matmul %x, %w, %bounds   ->   %3 = pack_panels %w {width = 32}
+%3 = ragged_matmul %x, %w, %bounds   ->   %3 = pack_panels %w {layout = Panels(width = 32)}
                                           %4 = ragged_matmul %x, %3, %bounds lowering = ...
 """
 

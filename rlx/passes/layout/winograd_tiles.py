@@ -20,8 +20,7 @@ from rlx.ir.graph import Node, Value
 from rlx.ir.lowering import Winograd
 from rlx.ir.op import Trait
 from rlx.ir.ops.conv_geometry import Geometry
-from rlx.ir.ops.conv_winograd import positions_along, tiles_along
-from rlx.ir.ops.winograd import STEPS, TAPS
+from rlx.ir.ops.winograd import STEPS, TAPS, positions_along, tiles_along
 from rlx.ir.shape import Extent, product, upper
 from rlx.passes.layout.convolution_tiles import (
     FEWEST_LANES,

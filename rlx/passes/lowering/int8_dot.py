@@ -27,6 +27,7 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
+from rlx.ir.layout import ChannelPanels
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import OpDef, Trait, make_attrs
 from rlx.ir.ops.byte_products import BYTES, SIGN
@@ -263,7 +264,7 @@ def _sums_of_windows(
     given = (around,) if padded and around is not None else ()
     words = ops.pack_bytes(x.bytes, *given, axis=1, signed=signed, groups=groups, **padded)
     weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
-    panels = ops.pack_channels(weights, width=tile.columns, groups=groups)
+    panels = ops.pack_panels(weights, layout=ChannelPanels(tile.columns, groups))
     attributes = {**attributes_of(undilated(sliding)), "groups": groups}
     return _lowered(ops.stored_conv, words, panels, tile, elements="bytes", **attributes)
 

@@ -167,13 +167,13 @@ def test_panels_of_channels_hold_the_weights_and_end_in_zeros(
 ) -> None:
     g = Graph("pack")
     w = g.input("w", shape, dtype)
-    g.set_outputs([ops.pack_channels(w, width=4, groups=groups)])
+    layout = ChannelPanels(4, groups)
+    g.set_outputs([ops.pack_panels(w, layout=layout)])
     case = case_of(g, "pack")
     given = (np.random.default_rng(1).standard_normal(shape) * 9).astype(w.dtype.numpy)
     module = LlvmBackend().load(module_of([case]), detect_target())
     status, (stored,) = run_case(case, module.address(case.entry.name), [given])
     assert status == 0
-    layout = ChannelPanels(4, groups)
     np.testing.assert_array_equal(layout.elements(stored, shape), given)
     assert stored.shape == layout.stored_shape(shape)
     assert not stored[..., shape[0] // groups % 4 or 4 :][:, -1].astype(np.float64).any()

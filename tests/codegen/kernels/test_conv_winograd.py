@@ -10,19 +10,20 @@ from numpy.typing import NDArray
 
 import rlx
 from rlx.codegen.kernels.build import find_anchor, thunk_body
+from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.codegen.schedule import Phase, Thunk
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph
+from rlx.ir.layout import Panels, WinogradPanels
 from rlx.ir.lowering import Schedule, Winograd
 from rlx.ir.op import make_attrs
-from rlx.ir.ops.conv_winograd import transformed_weights
-from rlx.ir.ops.winograd import Matrix, transforms
+from rlx.ir.ops.winograd import Matrix, on_both_axes, transforms
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
-from rlx.passes.layout.pack_operands import in_panels
 from rlx.passes.layout.tile_convolutions import tile_convolutions
-from rlx.target import named_target
+from rlx.target import detect_target, named_target
+from tests.codegen.kernels.native import case_of, module_of, run_case
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -50,10 +51,10 @@ def winograd_graph(
     """Return the convolution with bias and activation, whatever a direct one would cost."""
     g = Graph("winograd")
     image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
-    u = in_panels(transformed_weights(weights, step), 32, 16, transposed=False)
-    attrs = make_attrs(ops.conv_winograd, {"padding": pads, "step": step, "dilation": apart})
+    u = g.pack_panels(weights, layout=WinogradPanels(step, 32))
+    attrs = make_attrs(ops.conv_channels_last, {"padding": pads, "dilation": apart})
     record = Winograd(step, 12, 6, 32, 16, 1, 2)
-    y = g.append(ops.conv_winograd, (image, u), attrs, lowering=record)[0]
+    y = g.append(ops.conv_channels_last, (image, u), attrs, lowering=record)[0]
     g.set_outputs([g.relu(y + g.param("bias", (outputs,), dtype))])
     return g
 
@@ -140,9 +141,9 @@ def test_results_are_within_the_bound(name: str, step: int) -> None:
     exact = evaluate(direct_graph(x, outputs, pads, "f64", apart), wide)[0]
     bound = error_bound(feeds, pads, step, apart)
     g = winograd_graph(x, outputs, pads, step, "f32", apart)
-    for found in (evaluate(g, feeds)[0], rlx.compile(g, params=params)(x=feeds["x"])[0]):
-        assert found.shape == exact.shape
-        assert (np.abs(found - exact) <= bound).all()
+    found = rlx.compile(g, params=params)(x=feeds["x"])[0]
+    assert found.shape == exact.shape
+    assert (np.abs(found - exact) <= bound).all()
 
 
 @pytest.mark.parametrize("name", ["odd-channels", *APART])
@@ -151,7 +152,9 @@ def test_the_transforms_are_exact(step: int, name: str) -> None:
     """In f64 the result is that of the direct convolution to the last digits."""
     (x, outputs, pads), apart = CASES[name], APART.get(name, (1, 1))
     feeds = numbers(x, outputs, "f8")
-    found = evaluate(winograd_graph(x, outputs, pads, step, "f64", apart), feeds)[0]
+    params = {each: feeds[each] for each in ("w", "bias")}
+    g = winograd_graph(x, outputs, pads, step, "f64", apart)
+    found = rlx.compile(g, params=params)(x=feeds["x"])[0]
     exact = evaluate(direct_graph(x, outputs, pads, "f64", apart), feeds)[0]
     np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
 
@@ -259,12 +262,36 @@ def test_weights_that_are_computed_take_no_longer_to_choose_for() -> None:
 
 def test_blocks_that_do_not_fit_are_refused() -> None:
     g = Graph("misfit")
-    x, u = g.input("x", (1, 8, 8, 16)), g.param("u", (36, 16, 32))
-    attrs = make_attrs(ops.conv_winograd, {"padding": ((1, 1), (1, 1)), "step": 4})
-    with pytest.raises(ShapeError, match="blocks of 12 tiles, 5 rows and 32 columns"):
-        g.append(ops.conv_winograd, (x, u), attrs, lowering=Winograd(4, 12, 5, 32, 16, 1, 1))
-    with pytest.raises(ShapeError, match="do not fit tiles of 3 by 3 positions"):
-        g.conv_winograd(x, u, padding=((1, 1), (1, 1)), step=3)
+    x, w = g.input("x", (1, 8, 8, 16)), g.param("w", (3, 3, 16, 32))
+    u = g.pack_panels(w, layout=WinogradPanels(4, 32))
+    for tiles, attributes in (
+        (12, {}),
+        (10, {"stride": (2, 2)}),
+        (10, {"padding": ((-1, 0),) * 2}),
+    ):
+        attrs = make_attrs(ops.conv_channels_last, attributes)
+        record = Winograd(4, tiles, 5, 32, 16, 1, 1)
+        with pytest.raises(ShapeError, match=f"blocks of {tiles} tiles, 5 rows and 32 columns"):
+            g.append(ops.conv_channels_last, (x, u), attrs, lowering=record)
+    with pytest.raises(ShapeError, match="steps be 2 or 4"):
+        g.pack_panels(w, layout=WinogradPanels(3, 32))
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_panels_hold_the_weights_at_the_points_and_end_in_zeros(step: int) -> None:
+    shape, layout = (3, 3, 5, 19), WinogradPanels(step, 8)
+    g = Graph("pack")
+    g.set_outputs([g.pack_panels(g.input("w", shape), layout=layout)])
+    case = case_of(g, "pack")
+    given = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    module = LlvmBackend().load(module_of([case]), detect_target())
+    status, (stored,) = run_case(case, module.address(case.entry.name), [given])
+    assert status == 0
+    points = on_both_axes(transforms(step).taps) @ given.reshape(9, -1)
+    found = Panels(8).elements(stored, (len(points), *shape[2:]))
+    np.testing.assert_allclose(found, points.reshape(found.shape), rtol=1e-5, atol=1e-6)
+    assert not stored[:, -1, :, 3:].any()
+    np.testing.assert_allclose(layout.elements(stored, shape), given, rtol=1e-4, atol=1e-4)
 
 
 def test_functions_are_strict_if_asked() -> None:

@@ -33,7 +33,7 @@ def test_panels_hold_the_elements_and_end_in_zeros(
     """With `lanes` the matrix is given transposed, and turned in squares of so many."""
     graph = Graph("pack")
     b = graph.input("b", shape, dtype)
-    attrs = make_attrs(ops.pack_panels, {"width": width, "transposed": lanes is not None})
+    attrs = make_attrs(ops.pack_panels, {"layout": Panels(width), "transposed": lanes is not None})
     turned = Turned(lanes) if lanes and lanes > 1 and dtype in ("f32", "f64") else None
     graph.set_outputs(graph.append(ops.pack_panels, (b,), attrs, lowering=turned))
     case = case_of(graph, "pack")

@@ -119,7 +119,7 @@ def test_records_that_do_not_fit_are_refused(columns: int, width: int | None, ax
     g = Graph("bad")
     matrix: Value = g.param("w", (8, columns), "u8")
     if width is not None:
-        attrs = make_attrs(ops.pack_panels, {"width": width})
+        attrs = make_attrs(ops.pack_panels, {"layout": Panels(width)})
         matrix = g.append(ops.pack_panels, (matrix,), attrs)[0]
         assert matrix.type.layout == Panels(width)
     indices = g.input("i", (2,), "i32")

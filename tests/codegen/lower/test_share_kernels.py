@@ -13,6 +13,7 @@ from rlx.codegen.lower.graph import all_thunks
 from rlx.codegen.schedule import Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.layout import Panels
 from rlx.ir.lowering import Turned
 from rlx.ir.op import make_attrs
 from rlx.runtime.compile import compile as compile_graph
@@ -26,7 +27,7 @@ SHAPES = ((40, 33), (17, 48), (3, 5, 7), (1, 1), (2, 1, 31), (200, 170), (129, 3
 def packs(shapes: Sequence[tuple[int, ...]], *, turned: bool) -> Graph:
     """Pack matrices whose columns, or rows, are given, one after the other."""
     graph = Graph("packs")
-    attrs = make_attrs(ops.pack_panels, {"width": 16, "transposed": turned})
+    attrs = make_attrs(ops.pack_panels, {"layout": Panels(16), "transposed": turned})
     record = Turned(8) if turned else None
     for number, shape in enumerate(shapes):
         b = graph.input(f"b{number}", shape)

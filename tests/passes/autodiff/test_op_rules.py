@@ -10,6 +10,7 @@ import pytest
 import rlx
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.layout import Panels
 from rlx.passes.autodiff.errors import NoDerivativeError
 from rlx.tracing.apply import emit
 from tests.passes.autodiff.checking import (
@@ -102,8 +103,12 @@ LINALG = cases(
         ),
         ((2, 3, 2), (2, 2, 3)),
     ),
-    ("pack_panels", curved(ops.pack_panels, width=4), ((3, 6),)),
-    ("pack_panels transposed", curved(ops.pack_panels, width=2, transposed=True), ((3, 2),)),
+    ("pack_panels", curved(ops.pack_panels, layout=Panels(4)), ((3, 6),)),
+    (
+        "pack_panels transposed",
+        curved(ops.pack_panels, layout=Panels(2), transposed=True),
+        ((3, 2),),
+    ),
 )
 INDEXING = cases(
     "indexing",

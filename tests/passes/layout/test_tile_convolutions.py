@@ -123,4 +123,4 @@ def test_the_input_is_padded_and_the_weights_are_packed() -> None:
     x, w = g.input("x", (1, 16, 8, 8)), g.param("w", (32, 16, 3, 3))
     g.set_outputs([g.conv(x, w, padding=((1, 1), (1, 1)))])
     tiled = tile_convolutions(AVX512)(g)
-    assert [node.op.name for node in tiled.nodes[2:]] == ["pack_channels", "pad", "conv"]
+    assert [node.op.name for node in tiled.nodes[2:]] == ["pack_panels", "pad", "conv"]

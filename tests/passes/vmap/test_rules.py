@@ -13,6 +13,7 @@ from rlx.errors import IndexOutOfRangeError, InternalError, NoRuleError, ShapeEr
 from rlx.ir import ops
 from rlx.ir.declaration import op
 from rlx.ir.graph import Graph, Value
+from rlx.ir.layout import Panels
 from rlx.ir.lowering import Schedule
 from rlx.ir.op import OPS, OpDef, Trait, make_attrs
 from rlx.ir.reference import evaluate
@@ -134,7 +135,7 @@ def test_packed_product_is_a_loop(
 ) -> None:
     graph = Graph("packed")
     a, b = graph.input("a", a_shape, "f64"), graph.input("b", b_shape, "f64")
-    packed, attrs = ops.pack_panels(b, width=4), make_attrs(ops.matmul, {})
+    packed, attrs = ops.pack_panels(b, layout=Panels(4)), make_attrs(ops.matmul, {})
     tile = Schedule(rows=2, columns=4, lanes=4, order=("batch", "rows", "panels"))
     graph.set_outputs(graph.append(ops.matmul, (a, packed), attrs, lowering=tile))
     verify(graph)

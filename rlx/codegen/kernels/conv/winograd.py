@@ -27,10 +27,10 @@ from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
+from rlx.ir.declaration import takes
 from rlx.ir.lowering import Winograd
-from rlx.ir.ops.conv_geometry import Numbers, Pads, WindowDimension, static
-from rlx.ir.ops.conv_winograd import positions_along, sliding_windows, tiles_along
-from rlx.ir.ops.winograd import TAPS, Matrix, Transforms, transforms
+from rlx.ir.ops.conv_geometry import ConvAttributes, WindowDimension, static
+from rlx.ir.ops.winograd import TAPS, Matrix, Transforms, positions_along, tiles_along, transforms
 from rlx.ir.shape import product
 from rlx.ir.types import TensorType
 
@@ -41,24 +41,18 @@ Element: TypeAlias = Callable[[E, E], E]
 """Reads the vector of channels at a row and column of a tile."""
 
 
-@scratch("conv_winograd", lowering=Winograd)
+@scratch("conv_channels_last", lowering=Winograd)
 def winograd_scratch(
-    operands: list[TensorType],
-    results: list[TensorType],
-    *,
-    lowering: Winograd,
-    step: int,
-    **_: object,
+    operands: list[TensorType], results: list[TensorType], *, lowering: Winograd, **_: object
 ) -> int:
     del results
     x = operands[0]
-    words = _words(lowering, static(x.shape[-1]), step)
-    return lowering.workers * words * x.dtype.size
+    return lowering.workers * _words(lowering, static(x.shape[-1])) * x.dtype.size
 
 
-def _words(shape: Winograd, inner: int, step: int) -> int:
+def _words(shape: Winograd, inner: int) -> int:
     """Return the elements of both matrices of a block."""
-    return (step + TAPS - 1) ** 2 * (_apart(shape, inner) + _apart(shape, shape.columns))
+    return (shape.step + TAPS - 1) ** 2 * (_apart(shape, inner) + _apart(shape, shape.columns))
 
 
 def _apart(shape: Winograd, width: int) -> int:
@@ -66,30 +60,24 @@ def _apart(shape: Winograd, width: int) -> int:
     return shape.tiles * width + _LINE
 
 
-@kernel("conv_winograd", lowering=Winograd)
-def conv_winograd(
-    scope: Scope,
-    x: Reader,
-    u: Reader,
-    out: Writer,
-    *,
-    lowering: Winograd,
-    padding: Pads,
-    step: int,
-    dilation: Numbers,
+@kernel("conv_channels_last", lowering=Winograd)
+@takes(ConvAttributes)
+def conv_in_points(
+    scope: Scope, x: Reader, u: Reader, out: Writer, window: ConvAttributes, *, lowering: Winograd
 ) -> None:
     if x.memory is None or u.memory is None or scope.scratch is None:
         raise InternalError("a Winograd convolution reads memory, and needs scratch")
     *extents, inner = map(static, x.shape[1:])
+    step = lowering.step
     axes = tuple(
         _Axis(extent, axis, step)
-        for extent, axis in zip(extents, sliding_windows(padding, dilation), strict=True)
+        for extent, axis in zip(extents, window.sliding(len(x.shape)), strict=True)
     )
     work = _Blocks(
         scope.k, x.memory, u.memory, scope.scratch, out.grouped(((0,), (1,), (2,), (3,))),
         lowering, transforms(step), step, axes, inner, static(out.shape[-1]),
     )  # fmt: skip
-    work.compute(product_loop(product((*out.shape, *u.shape[:-1]))))
+    work.compute(product_loop(product((*out.shape, work.points, inner))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +158,7 @@ class _Blocks:
         items = k.let("items", (count + (shape.tiles - 1)) / shape.tiles * shape.groups)
         kind = LoopKind.SERIAL if shape.workers == 1 else kind
         with k.loop("worker", shape.workers, kind=kind) as worker:
-            images = k.let("images", worker * _words(shape, self.inner, self.step))
+            images = k.let("images", worker * _words(shape, self.inner))
             first = k.let("first", worker * items / shape.workers)
             last = k.let("last", (worker + 1) * items / shape.workers)
             with k.loop("item", last, start=first) as item:

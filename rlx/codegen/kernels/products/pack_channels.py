@@ -9,24 +9,22 @@ from __future__ import annotations
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import is_large
-from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, Operand, const, index, minimum
+from rlx.codegen.loops.expr import E, Operand, const, fma, index, minimum
 from rlx.codegen.loops.nodes import LoopKind
-from rlx.ir.lowering import Turned
+from rlx.ir.layout import ChannelPanels, WinogradPanels
+from rlx.ir.ops.conv_geometry import static
+from rlx.ir.ops.winograd import TAPS, on_both_axes, transforms
 from rlx.ir.shape import product
 
 
-@kernel("pack_channels")
-@kernel("pack_channels", lowering=Turned)
 def pack_channels(
-    scope: Scope, w: Reader, packed: Writer, *, width: int, groups: int,
-    lowering: Turned | None = None,
-) -> None:  # fmt: skip
+    scope: Scope, w: Reader, packed: Writer, layout: ChannelPanels, lanes: int
+) -> None:
     """Write the channels of a panel side by side for each input channel and tap."""
-    lanes = 1 if lowering is None else lowering.lanes
-    k, rank = scope.k, len(w.shape)
+    k, rank, width, groups = scope.k, len(w.shape), layout.width, layout.groups
     outputs = w.shape[0]
     assert isinstance(outputs, int)  # type inference demands it
     source = w.grouped(((0,), tuple(range(1, rank))))
@@ -63,3 +61,32 @@ def _turn(
         ]
         for lane, values in enumerate(turned(k, lines)):
             target.write_vector(panel, p + lane, j, value=values)
+
+
+def pack_points(scope: Scope, w: Reader, packed: Writer, layout: WinogradPanels) -> None:
+    """Write what the taps of each pair of channels are at the points, a point in a panel at once.
+
+    Each is a sum over the nine taps, in their order.
+    """
+    k, width = scope.k, layout.width
+    inputs, outputs = map(static, w.shape[2:])
+    source, target = w.grouped(((0, 1), (2,), (3,))), packed.grouped(((0,), (1,), (2,), (3,)))
+    rows = on_both_axes(transforms(layout.step).taps)
+    panels = -(-outputs // width)
+    kind = LoopKind.PARALLEL if is_large(product((*w.shape, layout.step))) else LoopKind.SERIAL
+    with k.loop("c", inputs, kind=kind) as c, k.loop("panel", panels) as panel:
+        first = panel * width
+        count = k.let("count", minimum(outputs - first, width))
+        with k.loop("j", count, kind=LoopKind.SIMD) as j:
+            taps = [
+                k.let("tap", source.read_real(index(tap), c, first + j)) for tap in range(TAPS**2)
+            ]
+            for point, row in enumerate(rows):
+                total = const(0, w.prim)
+                for factor, tap in zip(row, taps, strict=True):
+                    total = fma(const(float(factor), w.prim), tap, total) if factor else total
+                target.write(index(point), panel, c, j, value=total)
+        if outputs % width:
+            with k.loop("j", width, start=count) as j:
+                for point in range(len(rows)):
+                    target.write(index(point), panel, c, j, value=const(0, w.prim))

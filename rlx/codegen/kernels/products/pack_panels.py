@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import assert_never
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.products.pack_channels import pack_channels, pack_points
 from rlx.codegen.kernels.registry import Scope, kernel, open_extents
 from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index, minimum
 from rlx.codegen.loops.nodes import LoopKind, Prim
 from rlx.dataclass import dataclass
+from rlx.ir.layout import ChannelPanels, Layout, Panels, WinogradPanels
 from rlx.ir.lowering import Turned
 from rlx.ir.shape import product, upper
 
@@ -27,10 +30,26 @@ _BLOCK_ROWS = 32
 @kernel("pack_panels")
 @kernel("pack_panels", lowering=Turned)
 def pack_panels(
-    scope: Scope, b: Reader, packed: Writer, *, width: int, transposed: bool,
+    scope: Scope, b: Reader, packed: Writer, *, layout: Layout, transposed: bool,
     lowering: Turned | None = None,
 ) -> None:  # fmt: skip
-    k, lanes = scope.k, 1 if lowering is None else lowering.lanes
+    lanes = 1 if lowering is None else lowering.lanes
+    match layout:
+        case Panels():
+            pack_columns(scope, b, packed, layout.width, transposed=transposed, lanes=lanes)
+        case ChannelPanels():
+            pack_channels(scope, b, packed, layout, lanes)
+        case WinogradPanels():
+            pack_points(scope, b, packed, layout)
+        case _:
+            assert_never(layout)
+
+
+def pack_columns(
+    scope: Scope, b: Reader, packed: Writer, width: int, *, transposed: bool, lanes: int
+) -> None:
+    """Write the columns of matrices, or of their transposes, panel by panel."""
+    k = scope.k
     rank = len(b.shape) - 2
     batch = tuple(range(rank))
     columns = scope.extents.number(b.shape[-2 if transposed else -1])
@@ -59,7 +78,9 @@ def pack_panels(
 
 
 @open_extents("pack_panels")
-def _matrices(shape: tuple[int, ...]) -> Mapping[str, int]:
+def _matrices(shape: tuple[int, ...], *, layout: Layout, **_: object) -> Mapping[str, int] | None:
+    if not isinstance(layout, Panels):
+        return None
     *batch, rows, columns = shape
     return {"batch": math.prod(batch), "rows": rows, "columns": columns}
 
