@@ -295,8 +295,6 @@ rlx.ir.ops.stored_products Elements stored_matmul StoredConvAttributes stored_co
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.trajectory_sweep Sweep is_seed
 rlx.ir.ops.windows im2col col2im gathered_windows scattered_windows
-rlx.ir.ops.winograd TAPS STEPS Matrix Transforms transforms tiles_along positions_along
-    on_both_axes
 """,
     "open extents": """
 rlx.codegen.kernels.products.pack_panels pack_panels

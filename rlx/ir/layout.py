@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.shape import Extent, Shape, floor_divide, format_shape
+from rlx.ir.winograd import on_both_axes, transforms
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,6 @@ class WinogradPanels:
 
     def elements(self, stored: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         """Return the tensor of `shape` whose stored form is given, to some roundings."""
-        from rlx.ir.ops.winograd import on_both_axes, transforms  # ops import types
-
         points = Panels(self.width).elements(stored, (len(stored), *shape[2:]))
         inverse = np.linalg.pinv(on_both_axes(transforms(self.step).taps))
         return np.tensordot(inverse, points, 1).reshape(shape).astype(stored.dtype)

@@ -267,7 +267,7 @@ def _fold_integers(op: BinaryOp, a: E, b: E) -> E | None:
     if op is BinaryOp.ADD:
         return b if left == 0 else a if right == 0 else None
     if op is BinaryOp.SUB:
-        return a if right == 0 else _fold_offset(a, right)
+        return a if right == 0 else _fold_offset(a, b)
     if op is BinaryOp.MUL:
         if left == 0 or right == 0:
             return const(0, prim)
@@ -279,11 +279,13 @@ def _fold_integers(op: BinaryOp, a: E, b: E) -> E | None:
     return None
 
 
-def _fold_offset(a: E, less: bool | int | float | None) -> E | None:
-    """Return `x + c - less` as `x + (c - less)`, if that is no negative offset."""
-    match a.node:
-        case Binary(BinaryOp.ADD, x, Const(c)) if less is not None and c >= less > 0:
-            return binary(BinaryOp.ADD, E(x), int(c) - int(less))
+def _fold_offset(a: E, b: E) -> E | None:
+    """Return `x + c - x` as `c`; `x + c - d` as `x + (c - d)`, if that is no negative offset."""
+    match a.node, b.node:
+        case Binary(BinaryOp.ADD, x, Const() as offset), less if x is less:
+            return E(offset)
+        case Binary(BinaryOp.ADD, x, Const(c)), Const(d) if c >= d > 0:
+            return binary(BinaryOp.ADD, E(x), int(c) - int(d))
         case _:
             return None
 

@@ -7,6 +7,7 @@ elements with one instruction.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from rlx.dataclass import dataclass
@@ -37,17 +38,34 @@ Elements: TypeAlias = Literal["plain", "integers", "bytes", "bf16"]
 or of two bf16, along the contracted axis."""
 
 
-def _formula(a: Value, b: Value, *, left: bool, right: bool, elements: Elements) -> Value:
-    """Transpose, take words apart, then multiply."""
-    a, b = swapped(a) if left else a, swapped(b) if right else b
+def _sum(product: Callable[[Value, Value], Any], a: Value, b: Value, elements: Elements) -> Value:
+    """Take words apart, then multiply."""
     if elements == "bytes":
-        return sum_of_bytes(matmul, a, b)
+        return sum_of_bytes(product, a, b)
     if elements == "bf16":
-        return sum_of_halves(matmul, a, b)
+        return sum_of_halves(product, a, b)
     if elements == "integers":
         a, b = (cast(operand, to=DType.I32) for operand in (a, b))
-    result: Value = matmul(a, b)
+    result: Value = product(a, b)
     return result
+
+
+def _summed(
+    a: TensorType, b: TensorType, elements: Elements, *, signed: bool
+) -> tuple[TensorType, TensorType]:
+    """Return the types of what is multiplied; bytes of `b` must be `signed` if so."""
+    if elements == "bytes":
+        return type_of_bytes(a), type_of_bytes(b, signed=signed)
+    if elements == "bf16":
+        return type_of_halves(a), type_of_halves(b)
+    if elements == "integers":
+        return type_of_integers(a), type_of_integers(b)
+    return a, b
+
+
+def _formula(a: Value, b: Value, *, left: bool, right: bool, elements: Elements) -> Value:
+    """Transpose, take words apart, then multiply."""
+    return _sum(matmul, swapped(a) if left else a, swapped(b) if right else b, elements)
 
 
 @op(
@@ -69,22 +87,10 @@ def stored_matmul(
     in i32, and K is a quarter; either operand may have unsigned bytes. Of words of two bf16 in
     f32, and K is half.
     """
-    result: TensorType = matmul.infer(*_multiplied(a, b, left, right, elements))
-    return result
-
-
-def _multiplied(
-    a: TensorType, b: TensorType, left: bool, right: bool, elements: Elements
-) -> tuple[TensorType, TensorType]:
-    """Return the types of the operands as `matmul` would have them."""
     a, b = swapped_type(a) if left else a, swapped_type(b) if right else b
-    if elements == "bytes":
-        return type_of_bytes(a), type_of_bytes(b, signed=a.dtype is DType.U32)
-    if elements == "bf16":
-        return type_of_halves(a), type_of_halves(b)
-    if elements == "integers":
-        return type_of_integers(a), type_of_integers(b)
-    return a, b
+    types = _summed(a, b, elements, signed=a.dtype is DType.U32)
+    result: TensorType = matmul.infer(*types)
+    return result
 
 
 @lowered_by(stored_matmul, Schedule, layouts=(1,))
@@ -116,15 +122,7 @@ class StoredConvAttributes(ConvAttributes):
 
 def _conv_formula(x: Value, w: Value, *, elements: Elements, **window: Any) -> Value:
     """Take words apart, then convolve."""
-    convolve = functools.partial(conv, **window)
-    if elements == "bytes":
-        return sum_of_bytes(convolve, x, w)
-    if elements == "bf16":
-        return sum_of_halves(convolve, x, w)
-    if elements == "integers":
-        x, w = (cast(operand, to=DType.I32) for operand in (x, w))
-    result: Value = convolve(x, w)
-    return result
+    return _sum(functools.partial(conv, **window), x, w, elements)
 
 
 @op(
@@ -140,13 +138,7 @@ def stored_conv(x: TensorType, w: TensorType, window: StoredConvAttributes) -> T
     """
     given = window.as_dict()
     elements = given.pop("elements")
-    if elements == "bytes":
-        x, w = type_of_bytes(x), type_of_bytes(w, signed=True)
-    elif elements == "bf16":
-        x, w = type_of_halves(x), type_of_halves(w)
-    elif elements == "integers":
-        x, w = type_of_integers(x), type_of_integers(w)
-    result: TensorType = conv.infer(x, w, **given)
+    result: TensorType = conv.infer(*_summed(x, w, elements, signed=True), **given)
     return result
 
 

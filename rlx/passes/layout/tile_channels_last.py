@@ -30,8 +30,8 @@ from rlx.ir.ops.conv_geometry import (
     undilated,
 )
 from rlx.ir.ops.conv_padding import padded
-from rlx.ir.ops.winograd import TAPS
 from rlx.ir.shape import upper
+from rlx.ir.winograd import TAPS
 from rlx.passes.layout.choices import Choice, Why
 from rlx.passes.layout.convolution_loops import convolution_loops
 from rlx.passes.layout.convolution_tiles import (

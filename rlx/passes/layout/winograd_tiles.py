@@ -20,8 +20,8 @@ from rlx.ir.graph import Node, Value
 from rlx.ir.lowering import Winograd
 from rlx.ir.op import Trait
 from rlx.ir.ops.conv_geometry import Geometry
-from rlx.ir.ops.winograd import STEPS, TAPS, positions_along, tiles_along
 from rlx.ir.shape import Extent, product, upper
+from rlx.ir.winograd import STEPS, TAPS, tiles_along
 from rlx.passes.layout.convolution_tiles import (
     FEWEST_LANES,
     Vectors,
@@ -69,12 +69,15 @@ class Images:
 
     @property
     def positions(self) -> tuple[int, int]:
-        height, width = map(positions_along, self.extents, self.sliding)
+        height, width = (
+            s.positions(n, TAPS) for n, s in zip(self.extents, self.sliding, strict=True)
+        )
         return upper(height), upper(width)
 
     def tiles(self, step: int) -> int:
-        along = (tiles_along(n, s, step) for n, s in zip(self.extents, self.sliding, strict=True))
-        return self.count * upper(product(tuple(along)))
+        axes = zip(self.positions, self.sliding, strict=True)
+        along = tuple(tiles_along(n, axis.dilation, step) for n, axis in axes)
+        return self.count * upper(product(along))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from rlx.ir.graph import Graph
 from rlx.ir.layout import Panels, WinogradPanels
 from rlx.ir.lowering import Schedule, Winograd
 from rlx.ir.op import make_attrs
-from rlx.ir.ops.winograd import Matrix, on_both_axes, transforms
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
+from rlx.ir.winograd import Matrix, on_both_axes, transforms
 from rlx.passes.layout.tile_convolutions import tile_convolutions
 from rlx.target import detect_target, named_target
 from tests.codegen.kernels.native import case_of, module_of, run_case

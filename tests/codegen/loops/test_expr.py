@@ -26,3 +26,9 @@ _V = E(Var("v", ValueType(Prim.F32, 8)))
 )
 def test_type_is_that_of_the_node(built: E) -> None:
     assert built.type == built.node.type
+
+
+def test_offsets_of_integers_cancel() -> None:
+    start = E(Var("start", ValueType(Prim.I64)))
+    assert (start + 256 - start).node == expr.const(256, Prim.I64).node
+    assert (start + 256 - 16).node == (start + 240).node

@@ -30,9 +30,9 @@ from rlx.errors import InternalError
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Winograd
 from rlx.ir.ops.conv_geometry import ConvAttributes, WindowDimension, static
-from rlx.ir.ops.winograd import TAPS, Matrix, Transforms, positions_along, tiles_along, transforms
 from rlx.ir.shape import product
 from rlx.ir.types import TensorType
+from rlx.ir.winograd import TAPS, Matrix, Transforms, tiles_along, transforms
 
 _LINE = 16
 """Elements between the points: without them all points of a tile would share a few cache sets."""
@@ -95,11 +95,11 @@ class _Axis:
 
     @property
     def tiles(self) -> int:
-        return static(tiles_along(self.extent, self.sliding, self.step))
+        return static(tiles_along(self.positions, self.apart, self.step))
 
     @property
     def positions(self) -> int:
-        return static(positions_along(self.extent, self.sliding))
+        return static(self.sliding.positions(self.extent, TAPS))
 
     def start(self, number: E) -> E:
         """Return the first position of a tile."""

@@ -16,8 +16,8 @@ from rlx.codegen.loops.expr import E, Operand, const, fma, index, minimum
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.layout import ChannelPanels, WinogradPanels
 from rlx.ir.ops.conv_geometry import static
-from rlx.ir.ops.winograd import TAPS, on_both_axes, transforms
 from rlx.ir.shape import product
+from rlx.ir.winograd import TAPS, on_both_axes, transforms
 
 
 def pack_channels(

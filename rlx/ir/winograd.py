@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
-from rlx.ir.ops.conv_geometry import WindowDimension
 from rlx.ir.shape import Extent, floor_divide
 
 TAPS = 3
@@ -70,15 +69,10 @@ def transforms(step: int) -> Transforms:
     )
 
 
-def tiles_along(extent: Extent, axis: WindowDimension, step: int) -> Extent:
+def tiles_along(positions: Extent, dilation: int, step: int) -> Extent:
     """Return how many tiles cover an axis of the result: `dilation` of them interleave."""
-    covered = step * axis.dilation
-    return floor_divide(positions_along(extent, axis) + (covered - 1), covered) * axis.dilation
-
-
-def positions_along(extent: Extent, axis: WindowDimension) -> Extent:
-    """Return how many windows an axis has."""
-    return extent + (axis.low + axis.high - (TAPS - 1) * axis.dilation)
+    covered = step * dilation
+    return floor_divide(positions + (covered - 1), covered) * dilation
 
 
 def _without(points: list[Fraction], position: int) -> list[Fraction]:
