@@ -305,5 +305,5 @@ def test_functions_are_strict_if_asked() -> None:
     transformed = rlx.compile(g, params={"w": w})(x=x)[0]
     np.testing.assert_allclose(by_strict, direct, atol=1e-4)
     assert not np.array_equal(transformed, direct)
-    with pytest.raises(DTypeError, match="was given 'exact'"):
+    with pytest.raises(DTypeError, match="unknown precision 'exact'"):
         rlx.jit(lambda x: x, precision="exact")
