@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from rlx.tracing.pytree import tree_map as tree_map
     from rlx.tracing.pytree import tree_structure as tree_structure
     from rlx.tracing.pytree import tree_unflatten as tree_unflatten
+    from rlx.tracing.widths import default_dtype as default_dtype
     from rlx.transforms.abstract import ShapeDtypeStruct as ShapeDtypeStruct
     from rlx.transforms.abstract import eval_shape as eval_shape
     from rlx.transforms.associative import associative_scan as associative_scan
@@ -135,6 +136,7 @@ _HOMES = {
         "register_dataclass", "register_pytree_node", "tree_flatten", "tree_leaves",
         "tree_map", "tree_structure", "tree_unflatten",
     ],
+    "rlx.tracing.widths": ["default_dtype"],
     "rlx.ir.graph": ["Graph"],
     "rlx.ir.lowering": ["Schedule"],
     "rlx.ir.schedules": ["Schedules"],

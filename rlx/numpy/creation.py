@@ -1,4 +1,4 @@
-"""Arrays from nothing, from numbers and from lists. The dtype defaults are JAX's: f64, i64."""
+"""Arrays from nothing, from numbers and from lists. The dtype defaults are f64, i64."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
 from rlx.tracing.only import only
 from rlx.tracing.trace import TracedArray, concrete, current_trace, element_type, shape_of
-from rlx.tracing.widths import are_narrow, canonical, with_wide_types
+from rlx.tracing.widths import (
+    are_narrow,
+    are_usual,
+    canonical,
+    natural,
+    with_wide_types,
+)
 
 
 def dtype_of(dtype: Any, default: DType) -> DType:
     """Return the dtype that is named, `default` for `None`."""
     if dtype is None:
-        return canonical(default)
+        return natural(default)
     named = {float: DType.F64, int: DType.I64, bool: DType.BOOL, complex: DType.C128}
     return canonical(named.get(dtype) or as_array_dtype(dtype))
 
@@ -82,7 +88,7 @@ def _of_plain_numbers(items: list[Any]) -> Array | None:
         found = np.array(items)
     except (TypeError, ValueError, RuntimeError):
         return None
-    if found.dtype not in _PLAIN or not found.size or are_narrow():
+    if found.dtype not in _PLAIN or not found.size or not are_usual():
         return None
     return frozen(found)
 
@@ -108,18 +114,22 @@ _array = function(_array)
 
 
 def _from_list(items: Any) -> Any:
-    if not _contains_traced(items):
+    if not _contains(items, TracedArray):
         found = array_from(items)
         if found.dtype == np.int64 and are_narrow():
             return converted(items, DType.I32)  # refuses what 32 bits do not hold
-        return found if found.size else found.astype(np.float64)
+        if found.dtype.kind not in "fc" and found.size:
+            return found
+        is_plain = not _contains(items, (np.ndarray, np.generic))
+        wide = DType.C128 if found.dtype.kind == "c" else DType.F64
+        return found.astype(natural(wide).numpy) if is_plain else found
     return stack([_from_list(i) if isinstance(i, (list, tuple)) else i for i in items])
 
 
-def _contains_traced(items: Any) -> bool:
+def _contains(items: Any, kinds: type | tuple[type, ...]) -> bool:
     if isinstance(items, (list, tuple)):
-        return any(_contains_traced(item) for item in items)
-    return isinstance(items, TracedArray)
+        return any(_contains(item, kinds) for item in items)
+    return isinstance(items, kinds)
 
 
 @placed
@@ -164,7 +174,7 @@ def full_like(
     """An array like `a`, filled with one value."""
     type = element_type(a)
     target = shape_of(a) if shape is None else shape
-    filled = full(target, fill_value, dtype_of(dtype, type.dtype))
+    filled = full(target, fill_value, type.dtype if dtype is None else dtype_of(dtype, type.dtype))
     return wrap(filled.value, weak=type.weak and dtype is None)
 
 
@@ -210,6 +220,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
         return _symbolic_arange(bounds[0], bounds[1], step, dtype_of(dtype, DType.I64))
     require_listable(math.ceil((bounds[1] - bounds[0]) / step), "arange")
     found = np.arange(bounds[0], bounds[1], step)
+    if found.dtype == np.float64 and not any(isinstance(b, np.generic) for b in (*bounds, step)):
+        dtype = natural(DType.F64) if dtype is None else dtype
     if dtype is not None:
         return convert(found, dtype_of(dtype, DType.F64))
     if found.dtype == np.int64 and are_narrow():
@@ -266,9 +278,10 @@ def linspace(
     if dtype is not None and as_array_dtype(dtype).is_int:
         result = elementwise.floor(_stepped(start, stop, counts, intervals))
     else:
-        weights = counts / _at_least_one(intervals)
+        weights, kind = counts / _at_least_one(intervals), natural(DType.F64).numpy
         result = elementwise.add(
-            elementwise.multiply(start, 1 - weights), elementwise.multiply(stop, weights)
+            elementwise.multiply(start, (1 - weights).astype(kind)),
+            elementwise.multiply(stop, weights.astype(kind)),
         )
     result = result if axis == 0 else moveaxis(result, 0, axis)
     floats = result.dtype

@@ -39,7 +39,14 @@ from rlx.tracing.trace import (
     innermost,
     opened,
 )
-from rlx.tracing.widths import PROCESS, are_narrow, canonical, when_widths_change
+from rlx.tracing.widths import (
+    PROCESS,
+    are_narrow,
+    are_usual,
+    canonical,
+    when_widths_change,
+    width_rules,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -130,9 +137,9 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any, fast: FastCalls
     except HANDLED:  # traced anew, it is raised at the right line
         return _run_asking(body, args, kwargs, None)
     if known.single:
-        if not known.work and not asks and not PROCESS.is_narrow:
+        if not known.work and not asks and are_usual():
             fast.add(args, kwargs, known.replay, weak=known.weak[0])
-            if PROCESS.is_narrow:  # another thread has changed it meanwhile
+            if not are_usual():  # another thread has changed it meanwhile
                 fast.forget()
         return frozen(outputs[0], known.weak[0])
     rest = (frozen(x, weak) for x, weak in zip(outputs, known.weak, strict=True))
@@ -147,7 +154,7 @@ def _key_of(
 
     A trace sees of an array its type only, and of other arguments their values.
     """
-    parts: list[Any] = [body, PROCESS.is_narrow and are_narrow(), PROCESS.draws_wide]
+    parts: list[Any] = [body, width_rules()]
     # In the order of the leaves of (args, kwargs): dicts are flattened by their sorted keys.
     given = (*enumerate(args), *sorted(kwargs.items())) if kwargs else enumerate(args)
     for name, x in given:

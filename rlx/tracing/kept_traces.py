@@ -18,7 +18,7 @@ from rlx.tracing.arguments import argument_name
 from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, element_type, innermost, opened
 from rlx.tracing.tracer import Tracer
-from rlx.tracing.widths import are_narrow
+from rlx.tracing.widths import width_rules
 
 _MOST_KEPT = 128
 
@@ -51,7 +51,7 @@ def kept(formula: Callable[..., Any]) -> Callable[..., Any]:
         if kwargs or len(others) == len(args) or any(type(x) is not int for x in others):
             return formula(*args, **kwargs)  # numbers are constants of what is traced, if it is
         described = tuple(map(_described, args))
-        found = _traced(formula, described, calling_source(), are_narrow())
+        found = _traced(formula, described, calling_source(), width_rules())
         trace = innermost()
         operands = [as_value(x) for x in args if isinstance(x, Tracer)]
         results = trace.graph.inline(found.graph, operands)
@@ -70,9 +70,9 @@ def _traced(
     formula: Callable[..., Any],
     described: tuple[_Argument, ...],
     source: Source | None,  # the line that each node names
-    narrow: bool,
+    widths: tuple[Any, ...],
 ) -> _Kept:
-    del source, narrow
+    del source, widths
     with opened(formula.__name__) as own:
         args: list[Any] = []
         for place, each in enumerate(described):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, InputError
 from rlx.ir.dtype import DType
-from rlx.tracing.widths import canonical
+from rlx.tracing.widths import canonical, natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def promote_types(types: Iterable[ElementType]) -> ElementType:
         )
     joined = functools.reduce(_join, [_node(type) for type in given])
     if joined in _WEAK_KINDS:
-        return ElementType(canonical(_WEAK_KINDS[joined]), weak=True)
+        return ElementType(natural(_WEAK_KINDS[joined]), weak=True)
     return ElementType(canonical(DType(joined)))
 
 
@@ -68,7 +68,7 @@ def to_inexact(type: ElementType) -> ElementType:
     if type.dtype.is_differentiable:
         return type
     is_wide = type.dtype in (DType.I64, DType.U64)
-    return ElementType(DType.F64 if is_wide else DType.F32, type.weak)
+    return ElementType(natural(DType.F64) if is_wide else DType.F32, type.weak)
 
 
 def _node(type: ElementType) -> str:

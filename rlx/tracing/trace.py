@@ -26,7 +26,7 @@ from rlx.passes.communication.varying import Varying
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.errors import LeakedTracerError
 from rlx.tracing.promotion import ElementType
-from rlx.tracing.widths import PROCESS, canonical
+from rlx.tracing.widths import PROCESS, are_usual, canonical, natural
 
 if TYPE_CHECKING:  # functions of arrays return traced ones while they are traced
     from rlx.runtime.arrays import Array as _Interface
@@ -175,7 +175,7 @@ def element_type(x: Any) -> ElementType:
         return ElementType(canonical(DType.I64), weak=True)
     for kind, dtype in _PYTHON_NUMBERS:
         if isinstance(x, kind):
-            return ElementType(canonical(dtype) if PROCESS.is_narrow else dtype, weak=True)
+            return ElementType(dtype if are_usual() else natural(dtype), weak=True)
     raise InputError(
         f"an object of type {type(x).__name__} is no array: {x!r:.80}",
         source=calling_source(),

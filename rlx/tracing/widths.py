@@ -1,4 +1,4 @@
-"""Whether arrays may hold 64-bit numbers, or 32 bits take their place, as in JAX by default.
+"""Whether arrays may hold 64-bit numbers, as not in JAX by default, and the default float.
 
 rlx has 64-bit types, as NumPy has. Programs written for JAX expect that they are asked for
 (`jax_enable_x64`): without, every array that is made or given is of 32 bits at most.
@@ -10,9 +10,11 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from rlx.ir.dtype import DType
+from rlx.errors import DTypeError
+from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.graph import calling_source
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +34,8 @@ class _OfThread(threading.local):
 
 class _OfProcess:
     is_narrow = False
+    default_float = DType.F64
+    """The dtype of floats for which none is named."""
     draws_wide = False
     """Random draws of no named dtype have 64 bits: a program has asked for such types."""
 
@@ -50,6 +54,67 @@ def are_narrow() -> bool:
 def canonical(dtype: DType) -> DType:
     """Return the dtype that an array has for which `dtype` is asked."""
     return _HALF.get(dtype, dtype) if are_narrow() else dtype
+
+
+def natural(dtype: DType) -> DType:
+    """Return the dtype of numbers for which none is named: `dtype`, but for the default float."""
+    chosen = PROCESS.default_float
+    if chosen is not DType.F64 and not _of_thread.is_wide:
+        if dtype is DType.F64:
+            return canonical(chosen)
+        if dtype is DType.C128:
+            return DType.C64
+    return canonical(dtype)
+
+
+def width_rules() -> tuple[bool, bool, DType]:
+    """Return all that the dtypes of a trace depend on, its arguments apart."""
+    return are_narrow(), PROCESS.draws_wide, natural(DType.F64)
+
+
+def are_usual() -> bool:
+    """Return whether 64-bit types may be used and are the default, in all threads."""
+    return not PROCESS.is_narrow and PROCESS.default_float is DType.F64
+
+
+class default_dtype:  # noqa: N801  called as a function
+    """Let floats for which no dtype is named have this one: f64 at first, f16, bf16 or f32.
+
+    Such are Python's numbers, lists of them, and what `zeros`, `eye`, `linspace` and the like
+    return without `dtype`; arrays keep theirs. Complex numbers have as many bits, 64 at least. It
+    holds for the process, in `jit`, eagerly and for exports, or within a `with` statement:
+
+        rlx.default_dtype("f32")
+        with rlx.default_dtype("f32"):
+            controller = rlx.aot(step, "build", target="cortex-m4", example_inputs=[...])
+
+    Raises:
+        DTypeError: `dtype` is no float of 16, 32 or 64 bits.
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        found = as_dtype(dtype)
+        if found not in (DType.F16, DType.BF16, DType.F32, DType.F64):
+            raise DTypeError(
+                f"default_dtype: {found} is no float of 16, 32 or 64 bits",
+                source=calling_source(),
+                remedy="choose 'f16', 'bf16', 'f32' or 'f64'",
+            )
+        self._before = PROCESS.default_float
+        _choose_float(found)
+
+    def __enter__(self) -> None:
+        """Do nothing: the dtype is chosen."""
+
+    def __exit__(self, *_: object) -> None:
+        _choose_float(self._before)
+
+
+def _choose_float(dtype: DType) -> None:
+    if PROCESS.default_float is not dtype:
+        PROCESS.default_float = dtype
+        for forget in _on_change:
+            forget()
 
 
 def enable_64_bit_types(enabled: bool, draws: bool = False) -> None:
@@ -75,7 +140,7 @@ def with_wide_types(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not PROCESS.is_narrow:
+        if are_usual():
             return function(*args, **kwargs)
         with wide_types():
             return function(*args, **kwargs)

@@ -37,7 +37,7 @@ from rlx.tracing.trace import (
     source_names,
 )
 from rlx.tracing.traced_function import TracedFunction
-from rlx.tracing.widths import are_narrow
+from rlx.tracing.widths import width_rules
 from rlx.transforms.closures import state_of
 from rlx.transforms.wrapping import stand_for
 
@@ -132,7 +132,7 @@ class _Nesting(threading.local):
     def _kept(self, function: CustomFunction, rule: Rule, chosen: Chosen, name: str) -> Stated:
         """Trace a function of the library, unless the same line did on arguments of these types."""
         known = self._key(function, chosen, [])
-        key = known, calling_source(), are_narrow(), is_functionalized()
+        key = known, calling_source(), width_rules(), is_functionalized()
         if key in self._lasting:
             self._lasting.move_to_end(key)
             return self._lasting[key][0]

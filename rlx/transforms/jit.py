@@ -41,7 +41,7 @@ from rlx.tracing.traced_function import (
     trace,
     unique_names,
 )
-from rlx.tracing.widths import PROCESS, are_narrow, when_widths_change
+from rlx.tracing.widths import are_narrow, when_widths_change, width_rules
 from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
 from rlx.transforms.jit_entries import (
@@ -325,7 +325,7 @@ class JittedFunction:
             shapes = self._bucketed(tree, shapes)
         parts = zip(arrays, shapes, kinds, strict=True)
         types = tuple((x.dtype, shape, kind) for x, shape, kind in parts)
-        return ((are_narrow(), PROCESS.draws_wide), tree, fixed, types), arrays
+        return (width_rules(), tree, fixed, types), arrays
 
     def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
         """Return the compiled entry for a call, and the leaves to run it on."""
