@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,16 +55,11 @@ def value_and_sparse_jacobian(
         ShapeError: `sparsity` has another shape than the Jacobian.
     """
 
-    @functools.wraps(fun)
-    def transformed(*args: Any, **kwargs: Any) -> Any:
-        chosen = real_arguments(fun, argnums, args, kwargs)
-        pattern = _given(sparsity, "jacobian")
-        if pattern is None:
-            pattern = jacobian_sparsity(fun, argnums)(*args, **kwargs)
+    def derived(chosen: Chosen, pattern: Pattern) -> Any:
         value, data = _first(chosen, pattern)
         return value, SparseMatrix(data, pattern)
 
-    return transformed
+    return _derivative(derived, fun, argnums, sparsity, jacobian_sparsity)
 
 
 def sparse_jacobian(
@@ -94,27 +89,36 @@ def sparse_hessian(
     the pass of its row or of its column. `sparsity` is a symmetric pattern where one is known.
     """
 
-    @functools.wraps(fun)
-    def transformed(*args: Any, **kwargs: Any) -> SparseMatrix:
-        chosen = real_arguments(fun, argnums, args, kwargs)
-        found = _given(sparsity, "hessian")
-        if found is None:
-            found = hessian_sparsity(fun, argnums)(*args, **kwargs)
+    def derived(chosen: Chosen, pattern: Pattern) -> SparseMatrix:
         size = sum(sizes_of(chosen))
-        _require_shape(found, (size, size), "hessian")
-        return SparseMatrix(_second(chosen, found), found)
+        _require_shape(pattern, (size, size), "hessian")
+        return SparseMatrix(_second(chosen, pattern), pattern)
 
-    return transformed
+    return _derivative(derived, fun, argnums, sparsity, hessian_sparsity)
 
 
-def _given(sparsity: Pattern | None, what: str) -> Pattern | None:
+def _derivative(
+    derived: Callable[[Chosen, Pattern], Any],
+    fun: Function,
+    argnums: int | Sequence[int],
+    sparsity: Pattern | None,
+    structure: Function,
+) -> Function:
+    """Return a function of the arguments of `fun`, with the given pattern or that it has."""
     if not isinstance(sparsity, Pattern | None):
         raise InputError(
             f"sparsity is an object of type {type(sparsity).__name__}, not a Pattern",
             source=calling_source(),
-            remedy=f"give the pattern that rlx.{what}_sparsity returns, or none",
+            remedy=f"give the pattern that rlx.{structure.__name__} returns, or none",
         )
-    return sparsity
+
+    @functools.wraps(fun)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        chosen = real_arguments(fun, argnums, args, kwargs)
+        known = structure(fun, argnums)(*args, **kwargs) if sparsity is None else sparsity
+        return derived(chosen, known)
+
+    return transformed
 
 
 def _require_shape(pattern: Pattern, shape: tuple[int, int], what: str) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 from rlx.errors import SymbolicExtentError
 from rlx.ir.graph import Value, calling_source
 from rlx.ir.op import Trait
-from rlx.passes.autodiff import NonDifferentiableError
 from rlx.sparse.pattern import Pattern, from_entries, stack, union
 from rlx.sparse.propagation import Reads
 from rlx.sparse.rules import propagate
@@ -25,7 +24,7 @@ from rlx.tracing.pytree import tree_map, tree_unflatten
 from rlx.tracing.trace import source_names
 from rlx.tracing.traced_function import Specification, TracedFunction, trace
 from rlx.transforms.abstract import ShapeDtypeStruct
-from rlx.transforms.differentiate import jvp, vjp
+from rlx.transforms.differentiate import jvp, require_differentiable, vjp
 
 Function = Callable[..., Any]
 
@@ -90,14 +89,8 @@ def real_arguments(
     wanted = positions(argnums, len(args), "argnums")
     given = [tree_map(_described, x) if at in wanted else x for at, x in enumerate(args)]
     chosen = choose(fun, tuple(given), kwargs, wanted)
+    require_differentiable(chosen, "a sparse derivative", complex_too=False)
     for leaf in chosen.inputs:
-        if not leaf.type.dtype.is_float:
-            raise NonDifferentiableError(
-                f"a sparse derivative by argument {leaf.name!r} of dtype {leaf.type.dtype}; only "
-                "real floats have one",
-                source=calling_source(),
-                remedy="cast it to a floating dtype, or leave it out of argnums",
-            )
         if not leaf.type.is_static:
             raise SymbolicExtentError(
                 f"the pattern of a derivative by {leaf.name!r} of type {leaf.type}, which has no "

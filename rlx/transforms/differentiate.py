@@ -48,7 +48,7 @@ def value_and_grad(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         wanted = positions(argnums, len(args), "argnums")
         chosen = choose(fun, args, kwargs, wanted)
-        _require_differentiable(chosen, "grad")
+        require_differentiable(chosen, "grad")
         name = source_names(fun, "function")
         with differentiating():
             traced = trace(chosen.call, f"{name}_grad", chosen.inputs)
@@ -263,12 +263,15 @@ def _main_count(program: TracedFunction, has_aux: bool) -> int:
     return program.tree.children[0].leaf_count
 
 
-def _require_differentiable(chosen: Chosen, what: str) -> None:
+def require_differentiable(chosen: Chosen, what: str, *, complex_too: bool = True) -> None:
+    """Raise where an argument holds integers, or complex numbers that `what` does not allow."""
     for given in chosen.inputs:
-        if not given.type.dtype.is_differentiable:
+        dtype = given.type.dtype
+        if not (dtype.is_float or (complex_too and dtype.is_differentiable)):
             raise NonDifferentiableError(
-                f"{what} by argument {given.name!r} of dtype {given.type.dtype}; only floating "
-                "and complex arrays have derivatives",
+                f"{what} by argument {given.name!r} of dtype {dtype}; only "
+                f"{'floating and complex' if complex_too else 'real floating'} arrays have "
+                f"{'derivatives' if complex_too else 'one'}",
                 source=calling_source(),
                 remedy="cast it to a floating dtype, or leave it out of argnums",
             )
