@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rlx import numpy as numpy
     from rlx import onnx as onnx
     from rlx import optim as optim
+    from rlx import optimize as optimize
     from rlx import passes as passes
     from rlx import quantization as quantization
     from rlx import random as random
@@ -162,8 +163,8 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (
     "custom", "debug", "distributed", "errors", "ffi", "gguf", "jax", "language", "lax", "nn",
-    "numpy", "onnx", "optim", "passes", "quantization", "random", "scipy", "sparse", "splat",
-    "torch", "tree_util",
+    "numpy", "onnx", "optim", "optimize", "passes", "quantization", "random", "scipy", "sparse",
+    "splat", "torch", "tree_util",
 )  # fmt: skip
 
 __version__ = "0.1.0"

@@ -32,7 +32,7 @@ LAYERS = (
     ("transforms",),
     ("custom", "debug", "ffi", "random", "tree_util"),
     ("blocks", "distributed", "nn", "optim", "quantization", "report", "sparse", "splat"),
-    ("onnx", "scipy"),
+    ("onnx", "optimize", "scipy"),
     ("lax",),
     ("jaxpr", "stablehlo", "torch"),
     ("jax",),
