@@ -42,7 +42,7 @@ def by_scipy(problem: Problem) -> Array:
     rank = np.linalg.matrix_rank(problem["a"]) if problem["a"].size else 0
     a, b = problem["a"][:rank], problem["b"][:rank]
     bounds = [(g, lower[:, 0], 1), (g, upper[:, 0], -1)]
-    constraints = [
+    constraints: list[dict[str, Any]] = [
         {"type": "ineq", "fun": lambda x, g=g[i], c=c[i], s=s: s * (g @ x - c), "jac": s * g[i]}
         for g, c, s in bounds for i in np.flatnonzero(np.isfinite(c))
     ]  # fmt: skip
@@ -86,9 +86,7 @@ def test_random_and_degenerate_problems_have_the_minimum_of_osqp() -> None:
         assert abs(cost(problem, x[:n]) - least) < 1e-6 * (1 + abs(least)), (kind, seed)
 
 
-IMPOSSIBLE: dict[str, tuple[Problem, Status]] = {
-    name: (dict(zip(NAMES, map(np.asarray, arrays), strict=True)), status)
-    for name, arrays, status in (
+ROWS: tuple[tuple[str, tuple[Any, ...], Status], ...] = (
         ("crossed bounds", (np.eye(2), [0.0, 0], NONE, [], np.eye(2), [2.0, 0], [1.0, 1]),
          Status.INFEASIBLE),
         ("equation outside of bounds",
@@ -104,8 +102,11 @@ IMPOSSIBLE: dict[str, tuple[Problem, Status]] = {
         ("flat along an equation",
          (np.diag([1.0, 0]), [0.0, -1], [[1.0, 0]], [3.0], NONE, [], []), Status.UNBOUNDED),
         ("not a number", (np.eye(2), [np.nan, 0], NONE, [], NONE, [], []), Status.FAILED),
-    )
-}  # fmt: skip
+)  # fmt: skip
+IMPOSSIBLE: dict[str, tuple[Problem, Status]] = {
+    name: (dict(zip(NAMES, map(np.asarray, arrays), strict=True)), status)
+    for name, arrays, status in ROWS
+}
 
 
 def test_problems_without_solution_are_named() -> None:
