@@ -139,7 +139,7 @@ def ilqr(
 def _iterate(control: _Control, inputs: Any, tolerance: float, max_iterations: int) -> _State:
     """Return the last state of the search from a start."""
     states = control.rollout(inputs)
-    steps, m, n = *shape_of(inputs), *shape_of(control.x)
+    (steps, m), (n,) = shape_of(inputs), shape_of(control.x)
     zero = rnp.zeros((), inputs.dtype)
     unsolved = np.int32(Status.MAX_ITERATIONS)
 

@@ -112,7 +112,7 @@ def solve_qp(
     limit = float(np.finfo(dtype).eps) ** 0.5 if tolerance is None else tolerance
     first = _cold(problem) if start is None else _warm(problem, start)
     at, status, count = _solver(limit, max_iterations)(problem, first)
-    return QPSolution(*at[:4], status, count)
+    return QPSolution(at.x, at.y, at.lower, at.upper, status, count)
 
 
 def _problem(p: Any, q: Any, a: Any, b: Any, g: Any, lower: Any, upper: Any) -> _Problem:

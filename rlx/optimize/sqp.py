@@ -149,7 +149,7 @@ def sqp(
         return found.at, (found.status, found.count)
 
     at, (status, count) = custom_root(program.conditions, first, solve, solve_dense, has_aux=True)
-    return SQPSolution(*at, program.cost(at.x), status, count)
+    return SQPSolution(at.x, at.y, at.lower, at.upper, program.cost(at.x), status, count)
 
 
 def _program(
@@ -157,14 +157,22 @@ def _program(
 ) -> tuple[_Nonlinear, _Point]:
     """Return the program with all that was left out, and the first point."""
     is_bounded = lower is not None or upper is not None
-    unbounded = (lambda x: x) if is_bounded else (lambda x: x[:0])
-    equal = (lambda x: x[:0]) if equations is None else _vector(equations)
-    bounded = unbounded if inequalities is None else _vector(inequalities)
+    all_or_none: Callable[[Any], Any] = _identity if is_bounded else _nothing
+    equal = _nothing if equations is None else _vector(equations)
+    bounded = all_or_none if inequalities is None else _vector(inequalities)
     k, m = shape_of(equal(x)), shape_of(bounded(x))
     low = rnp.broadcast_to(rnp.asarray(-rnp.inf if lower is None else lower, x.dtype), m)
     high = rnp.broadcast_to(rnp.asarray(rnp.inf if upper is None else upper, x.dtype), m)
     prices = rnp.zeros(k, x.dtype), rnp.zeros(m, x.dtype), rnp.zeros(m, x.dtype)
     return _Nonlinear(cost, equal, bounded, low, high), _Point(x, *prices)
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+def _nothing(x: Any) -> Any:
+    return x[:0]
 
 
 def _vector(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

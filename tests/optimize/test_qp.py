@@ -158,7 +158,7 @@ def test_derivatives_of_a_solution_are_those_of_finite_differences() -> None:
 
 
 def test_single_precision_is_kept() -> None:
-    single = [each.astype(np.float32) for each in BOX]
+    single: list[Any] = [each.astype(np.float32) for each in BOX]
     found = rlx.jit(solve_qp)(*single)
     assert found.x.dtype == np.float32
     assert int(found.status) == Status.SOLVED
