@@ -13,7 +13,8 @@ CHAT = Path(__file__).parents[2] / "examples" / "chat_in_c" / "chat.c"
 MODEL = """
 #include <stdint.h>
 #include <stddef.h>
-enum { SMOLLM2_OK, SMOLLM2_ARENA_BYTES = 64, SMOLLM2_Y_1_BYTES = 64 };
+enum { SMOLLM2_OK, SMOLLM2_ARENA_BYTES = 64, SMOLLM2_Y_1_BYTES = 64,
+       SMOLLM2_BIAS_BYTES = 64 };
 static inline const char *smollm2_status_string(int status) { return status ? "bad" : "ok"; }
 static inline int smollm2_init(void *arena, size_t bytes) { return arena == NULL || bytes == 0; }
 static inline int smollm2_load_weights(void *arena, const void *data, size_t bytes) {
@@ -21,9 +22,11 @@ static inline int smollm2_load_weights(void *arena, const void *data, size_t byt
 }
 static inline int smollm2_setup(void *arena) { return arena == NULL; }
 static inline int smollm2_call(void *arena, int64_t n, const int32_t *token, const int32_t *history,
-                               const uint32_t *seed, const int32_t *start, int32_t *next,
+                               const int32_t *at, const uint32_t *seed, const int32_t *start,
+                               const float *how, const float *bias, int32_t *next,
                                float *logits) {
-  (void)arena, (void)n, (void)history, (void)seed, (void)start, (void)logits;
+  (void)arena, (void)n, (void)history, (void)at, (void)seed, (void)start, (void)how, (void)bias;
+  (void)logits;
   *next = *token == 2 ? 1 : *token;  // the template ends with 2, an answer with 1
   return 0;
 }

@@ -180,7 +180,7 @@ def test_c_of_a_solver_returns_the_solution(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["p", "b", "lower"])
 def test_shapes_that_do_not_fit_are_named(name: str) -> None:
-    arguments = dict(zip(NAMES, BOX, strict=True))
+    arguments: dict[str, Any] = dict(zip(NAMES, BOX, strict=True))
     arguments[name] = np.ones(7)
     with pytest.raises(ShapeError, match=rf"solve_qp: {name} has shape"):
         solve_qp(**arguments)

@@ -87,7 +87,7 @@ def test_derivatives_are_those_of_the_solution_in_batches() -> None:
     radii = np.array([1.0, 2.0, 6.0])
     points, forward, reverse = slope(radii)
     expected = np.array([[0.6, 0.8], [0.6, 0.8], [0, 0]])
-    np.testing.assert_allclose(points, [[0.6, 0.8], [1.2, 1.6], [3, 4]], atol=1e-7)
+    np.testing.assert_allclose(points, np.array([[0.6, 0.8], [1.2, 1.6], [3, 4]]), atol=1e-7)
     np.testing.assert_allclose(forward, expected, atol=1e-6)
     np.testing.assert_allclose(reverse, expected, atol=1e-6)
 

@@ -220,7 +220,7 @@ def test_the_cache_of_programs_distinguishes_precisions() -> None:
 
 @pytest.mark.parametrize("dtype", ["f64", "i8", "f32", "bfloat"])
 def test_a_policy_of_no_16_bit_float_is_refused(dtype: str) -> None:
-    with pytest.raises(DTypeError, match=f"(?s)was given '{dtype}'.*use 'bf16'"):
+    with pytest.raises(DTypeError, match=f"(?s)unknown precision '{dtype}'.*use 'bf16'"):
         MixedPrecision(dtype)
 
 
