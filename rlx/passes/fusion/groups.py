@@ -8,7 +8,8 @@ in turn, until one end sees nothing more (after Pearce and Kelly's dynamic topol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import field
 from operator import attrgetter
 
@@ -73,14 +74,28 @@ class Groups:
         """
         if self._reads_elsewhere(a, b) or self._reads_elsewhere(b, a):
             return Reason.MOVED_RESULT.because()
-        return Reason.BETWEEN.because() if self._between(a, b) is None else None
+        between = self._between(a, b, itertools.repeat(None, _MOST_EDGES))
+        return Reason.BETWEEN.because() if between is None else None
 
     def _reads_elsewhere(self, a: Group, b: Group) -> bool:
         return any(self.group_of.get(node) is b for node in a.moved)
 
     def merge(self, a: Group, b: Group) -> Group:
         """Merge `b` into `a`, which is returned; they must have no `obstacle`."""
-        between = self._between(a, b)
+        return self._merge(a, b, itertools.repeat(None, _MOST_EDGES))
+
+    def merge_all(self, parts: Sequence[Group]) -> Group:
+        """Merge `parts`, which are in order and whose union `is_convex`; the first is returned.
+
+        Those may have more edges than are looked at elsewhere: all of their own are.
+        """
+        merged, *others = parts
+        for part in others:
+            self._merge(merged, part, itertools.repeat(None))
+        return merged
+
+    def _merge(self, a: Group, b: Group, steps: Iterable[None]) -> Group:
+        between = self._between(a, b, steps)
         assert between is not None, "only groups whose union is convex are merged"
         a.inputs, a.stored = self.inputs(a, b), self.stored(a, b)
         for node in b.members:
@@ -169,8 +184,11 @@ class Groups:
                     waiting.append(source)
         return False
 
-    def _between(self, a: Group, b: Group) -> _Between | None:
-        """Return what has to move if `a` and `b` merge, or None if they had better not."""
+    def _between(self, a: Group, b: Group, steps: Iterable[None]) -> _Between | None:
+        """Return what has to move if `a` and `b` merge, or None if they had better not.
+
+        For each of `steps`, an edge is looked at from either end.
+        """
         first, second = (a, b) if a.rank < b.rank else (b, a)
         before = _Between(first.rank, is_before=True)
         after = _Between(second.rank, is_before=False)
@@ -178,7 +196,7 @@ class Groups:
             (before, self._walk(second, first, self._sources, before.groups)),
             (after, self._walk(first, second, self.readers, after.groups)),
         )
-        for _ in range(_MOST_EDGES):
+        for _ in steps:
             for between, walk in walks:
                 leads_back = next(walk, None)
                 if leads_back is None:

@@ -73,9 +73,7 @@ class _Joining:
             return False
         if not self.groups.is_convex(parts):
             return False
-        merged, *others = parts
-        for part in others:
-            merged = self.groups.merge(merged, part)
+        self.groups.merge_all(parts)
         return True
 
 

@@ -7,8 +7,8 @@ from rlx.scipy.special.bessel import i0 as i0
 from rlx.scipy.special.bessel import i0e as i0e
 from rlx.scipy.special.bessel import i1 as i1
 from rlx.scipy.special.bessel import i1e as i1e
-from rlx.scipy.special.elementary import beta as beta
-from rlx.scipy.special.elementary import betaln as betaln
+from rlx.scipy.special.beta_function import beta as beta
+from rlx.scipy.special.beta_function import betaln as betaln
 from rlx.scipy.special.elementary import digamma as digamma
 from rlx.scipy.special.elementary import entr as entr
 from rlx.scipy.special.elementary import erf as erf

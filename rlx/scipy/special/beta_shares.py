@@ -21,64 +21,53 @@ _LEAST_EXPONENT = -1000.0
 
 
 class Point(NamedTuple):
-    """`x` and `y`, which is `1 - x`, and their logarithms."""
+    """`x`, and `y`, which is `1 - x`."""
 
-    x: Any
-    y: Any
-    log_x: pairs.Pair
-    log_y: pairs.Pair
-
-    def where(self, chosen: Any, other: Point) -> Point:
-        """Return this point where `chosen`, else the other."""
-        return Point(
-            rnp.where(chosen, self.x, other.x),
-            rnp.where(chosen, self.y, other.y),
-            pairs.where(chosen, self.log_x, other.log_x),
-            pairs.where(chosen, self.log_y, other.log_y),
-        )
-
-    def swapped(self) -> Point:
-        return Point(self.y, self.x, self.log_y, self.log_x)
+    x: pairs.Pair
+    y: pairs.Pair
 
 
 def point_of(x: Any) -> Point:
     """Return the point of `x`, between 0 and 1."""
     x = rnp.maximum(x, 1e-300)
-    rest = pairs.two_sum(1.0, -x)
-    return Point(x, rest.high, pairs.log(x), pairs.log_of_pair(rest))
+    return Point(pairs.Pair(x, 0.0), pairs.two_sum(1.0, -x))
 
 
-def beta_exponent(a: Any, b: Any, at: Point) -> tuple[pairs.Pair, Any]:
-    """Return the exponent and the factor of `x**a y**b / beta(a, b)`."""
+def beta_front(a: Any, b: Any, at: Point) -> tuple[pairs.Pair, Any]:
+    """Return the exponent and the factor of `x**a y**b / beta(a, b) / (a b)`."""
     total = pairs.two_sum(a, b)
-    log_total = pairs.log_of_pair(total)
-    exponent = (at.log_x + log_total - pairs.log(a)) * a
-    exponent = exponent + (at.log_y + log_total - pairs.log(b)) * b
-    roots = root_of_gamma(total.high) / root_of_gamma(a) / root_of_gamma(b)
-    return exponent, a * (b / total.high) * roots
+    exponent = pairs.log_of_pair(at.x * pairs.quotient(total, a)) * a
+    exponent = exponent + pairs.log_of_pair(at.y * pairs.quotient(total, b)) * b
+    return exponent, root_of_gamma(total.high) / root_of_gamma(a) / root_of_gamma(b) / total.high
+
+
+class Side(NamedTuple):
+    """The side of a point on which the share is computed; `c` and `d` are `a` and `b` in order."""
+
+    c: Any
+    d: Any
+    x: Any
+    y: Any
+    is_upper: Any
+
+
+def side_of(a: Any, b: Any, at: Point) -> Side:
+    """Return the side on which the fraction is short."""
+    is_upper = _is_upper(a, b, at)
+    c, d = rnp.where(is_upper, b, a), rnp.where(is_upper, a, b)
+    x, y = at.x.high, at.y.high
+    return Side(c, d, rnp.where(is_upper, y, x), rnp.where(is_upper, x, y), is_upper)
 
 
 def beta_shares(a: Any, b: Any, at: Point) -> Shares:
     """Return the shares below and above `x` for positive, finite `a` and `b`, f64."""
     a, b = pairs.bounded(a), pairs.bounded(b)
-    exponent, factor = beta_exponent(a, b, at)
-    swapped = _is_upper(a, b, at)
-    c, d = rnp.where(swapped, b, a), rnp.where(swapped, a, b)
-    turned = at.swapped().where(swapped, at)
-    fraction, converges = _fraction(c, d, turned.x, turned.y)
-    known = converges | rnp.less(exponent.high, _LEAST_EXPONENT)
-    factor = factor * rnp.where(known, fraction, rnp.nan)
+    exponent, factor = beta_front(a, b, at)
+    side = side_of(a, b, at)
+    levels = levels_of(side)
+    factor = factor * side.d * levels.where_known(exponent, fraction(side, levels))
     share = rnp.minimum(pairs.exp(exponent) * factor, 1.0)
-    logarithm = rnp.minimum(exponent.high + (exponent.low + rnp.log(factor)), 0.0)
-    rest = 1 - share
-    log_rest = rnp.log1p(-share)
-    logarithm = rnp.where(rnp.greater(share, 0.5), rnp.log1p(-rest), logarithm)
-    return Shares(
-        rnp.where(swapped, rest, share),
-        rnp.where(swapped, share, rest),
-        rnp.where(swapped, log_rest, logarithm),
-        rnp.where(swapped, logarithm, log_rest),
-    )
+    return Shares(share, 1 - share).swapped(side.is_upper)
 
 
 def _is_upper(a: Any, b: Any, at: Point) -> Any:
@@ -91,41 +80,59 @@ def _is_upper(a: Any, b: Any, at: Point) -> Any:
     near = rnp.where(rnp.less(a, 1), 0.5 * a / total, 2.0) > _LEAST
     low = rnp.where(near & rnp.less(a, 1), 0.5 * a / total, (a + 1) / (total + 2))
     far = rnp.less(b, 1) & (rnp.where(rnp.less(b, 1), 0.5 * b / total, 0.0) > _LEAST)
-    return rnp.where(far, at.y < 0.5 * b / total, at.x > low)
+    return rnp.where(far, at.y.high < 0.5 * b / total, at.x.high > low)
 
 
 _LEAST = 6e-4
 """The least number near which the other side's fraction converges in 400 terms."""
 
 
-def _fraction(a: Any, b: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the share below `x`, up to about the mean, over `x**a y**b / beta(a, b)`.
+class Levels(NamedTuple):
+    """The levels of the fraction, and where they are enough."""
 
-    And where it converges. A continued fraction of Didonato and Morris, Algorithm 708 (1992),
-    equation 9.
-    """
-    past = (pairs.two_product(a, y) - pairs.two_product(b, x)).high + 1
-    least = rnp.minimum(a, b)
-    terms = 14 + 5 * rnp.power(least, 0.35)
-    beyond = rnp.greater(x, (a + 1) / (a + b + 2))
+    count: Any
+    converges: Any
+
+    def where_known(self, exponent: pairs.Pair, value: Any) -> Any:
+        """Return `value`, or NaN where neither the fraction converges nor the front is 0."""
+        known = self.converges | rnp.less(exponent.high, _LEAST_EXPONENT)
+        return rnp.where(known, value, rnp.nan)
+
+
+def levels_of(side: Side) -> Levels:
+    """Return how many levels are enough for all elements for which a bounded number is."""
+    c, d, x, y, _ = side
+    terms = 14 + 5 * rnp.power(rnp.minimum(c, d), 0.35)
+    beyond = rnp.greater(x, (c + 1) / (c + d + 2))
     terms = terms + rnp.where(beyond, 10 / rnp.sqrt(rnp.maximum(y, _LEAST / 2)), 0.0)
     converges = rnp.less_equal(terms, _MOST_TERMS)
-    count = rnp.floor(rnp.max(rnp.where(converges, terms, 0.0)))
+    return Levels(rnp.floor(rnp.max(rnp.where(converges, terms, 0.0))), converges)
 
-    def whole(n: Any) -> Any:
-        return (a + n) / (a + 2 * n + 1) * (past + n * (1 + y))
 
-    def above_of(n: Any) -> Any:
-        width = a + 2 * n - 1
-        return (a + n - 1) / width * (a + b + n - 1) * (n * (b - n) * x / width) * x
+def fraction(side: Side, levels: Levels) -> Any:
+    """Return the share below `x`, up to about the mean, over `d` times the front.
 
-    def level(i: Any, fraction: Any) -> Any:
-        n = count - rnp.astype(i, x.dtype)
-        share = n * (b - n) * x / (a + 2 * n - 1)
-        return n + share + whole(n) + above_of(n + 1) / _away(fraction)
+    A continued fraction of Didonato and Morris, Algorithm 708 (1992), equation 9.
+    """
+    c, d, x, y, _ = side
+    past = past_mean(side) + 1
 
-    inner = fori_loop(0, rnp.astype(count, "int64"), level, count + 1 + whole(count + 1))
-    return 1 / _away(whole(0.0) + above_of(1.0) / _away(inner)), converges
+    def level(i: Any, below: Any) -> Any:
+        n = levels.count - rnp.astype(i, x.dtype)
+        width = c + 2 * n + 1
+        above = (c + d + n) * ((n + 1) * (d - n - 1) * x / width) * x / _away(below)
+        whole = n + n * (d - n) * x / (width - 2)
+        return whole + (c + n) / width * (past + n * (1 + y) + above)
+
+    last = levels.count + 1
+    first = last + (c + last) / (c + 2 * last + 1) * (past + last * (1 + y))
+    inner = _away(fori_loop(0, rnp.astype(levels.count, "int64"), level, first))
+    return (c + 1) / _away(past + (c + d) * ((d - 1) * x / (c + 1)) * x / inner)
+
+
+def past_mean(side: Side) -> Any:
+    """Return `c y - d x`, which is 0 at the mean."""
+    return (pairs.two_product(side.c, side.y) - pairs.two_product(side.d, side.x)).high
 
 
 def _away(x: Any) -> Any:

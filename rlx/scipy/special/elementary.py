@@ -311,25 +311,6 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Array:
 
 
 @function
-def betaln(a: Any, b: Any, /) -> Array:
-    """The logarithm of the beta function."""
-    a, b = inexact(a, b)
-    both = gammaln(elementwise.add(a, b))
-    return elementwise.subtract(elementwise.add(gammaln(a), gammaln(b)), both)
-
-
-@function
-def beta(a: Any, b: Any, /) -> Array:
-    """The beta function."""
-    a, b = inexact(a, b)
-    signs = [gammasgn(x) for x in (a, b, elementwise.add(a, b))]
-    size = elementwise.exp(betaln(a, b))
-    for sign in signs:
-        size = elementwise.where(elementwise.less(sign, 0), elementwise.negative(size), size)
-    return size
-
-
-@function
 def multigammaln(a: Any, d: int) -> Array:
     """The logarithm of the gamma function of `d` dimensions."""
     (a,) = inexact(a)

@@ -31,12 +31,15 @@ _STIRLING = (
 
 
 class Shares(NamedTuple):
-    """Lower and upper share, and the logarithms of both."""
+    """Lower and upper share."""
 
     lower: Any
     upper: Any
-    log_lower: Any
-    log_upper: Any
+
+    def swapped(self, is_swapped: Any) -> Shares:
+        """Return the upper share as the lower one where `is_swapped`."""
+        lower, upper = self
+        return Shares(rnp.where(is_swapped, upper, lower), rnp.where(is_swapped, lower, upper))
 
 
 def gamma_shares(a: Any, x: Any) -> Shares:
@@ -47,44 +50,36 @@ def gamma_shares(a: Any, x: Any) -> Shares:
     right, middle = sides(a, x)
     above, below = rnp.where(right, x, bound(a)), rnp.where(right, 0.0, x)
     factor = rnp.where(right, upper(a, above) * a, lower(a, below)) / root
-    z = rnp.sqrt(rnp.where(middle, rnp.maximum(-exponent.high, 0), 1.0))
-    large, side = rnp.where(middle, a, LARGE), rnp.where(right, 1.0, -1.0)
-    eta = side * z * rnp.sqrt(2 / large)
-    factor = rnp.where(middle, around(large, eta, side), factor)
+    large, past = near_order(a, x, middle)
+    side = rnp.where(right, 1.0, -1.0)
+    factor = rnp.where(middle, around(large, past * root_of_past(past), side), factor)
     share = rnp.minimum(pairs.exp(exponent) * factor, 1.0)
-    logarithm = rnp.minimum(exponent.high + (exponent.low + rnp.log(factor)), 0.0)
     is_small = rnp.logical_not(right) & rnp.less(a, 1.1)
     rest = rnp.where(is_small, _rest_of_small(a, x, is_small), 1 - share)
-    log_rest = rnp.where(rnp.greater(rest, 0.5), rnp.log1p(-share), rnp.log(rest))
-    logarithm = rnp.where(rnp.greater(share, 0.5), rnp.log1p(-rest), logarithm)
-    return Shares(
-        rnp.where(right, rest, share),
-        rnp.where(right, share, rest),
-        rnp.where(right, log_rest, logarithm),
-        rnp.where(right, logarithm, log_rest),
-    )
+    return Shares(share, rest).swapped(right)
 
 
 def gamma_exponent(a: Any, x: Any) -> pairs.Pair:
     """Return `a log(x / a) - x + a`."""
-    return (pairs.log(x) - pairs.log(a)) * a + pairs.two_sum(a, -x)
+    return pairs.log_of_pair(pairs.quotient(pairs.Pair(x, 0.0), a)) * a + pairs.two_sum(a, -x)
 
 
 def root_of_gamma(a: Any) -> Any:
     """Return `gamma(a + 1) exp(a) / a**a`, which is almost `sqrt(2 pi a)`."""
     large = rnp.greater_equal(a, 10)
     high, low = rnp.where(large, a, 10.0), rnp.where(large, 1.0, a)
-    inverse = 1 / high
-    by_series = rnp.sqrt(2 * math.pi * high) * rnp.exp(
-        inverse * _polynomial(_STIRLING, inverse * inverse)
-    )
+    by_series = rnp.sqrt(2 * math.pi * high) * stirling(high)
     steps = rnp.clip(rnp.floor(low - 0.5), 0, 9)
     first = low - steps  # gamma(low + 1) = (low)(low - 1) ... (first + 1) gamma(first + 1)
     product = rnp.exp(log_gamma_1p(first))
     for step in range(1, 10):
         product = rnp.where(rnp.less_equal(step, steps), product * (first + step), product)
-    exponent = pairs.log(low) * -low + low
-    return rnp.where(large, by_series, product * pairs.exp(exponent))
+    return rnp.where(large, by_series, product * (rnp.exp(low) / rnp.power(low, low)))
+
+
+def stirling(a: Any) -> Any:
+    """Return `gamma(a) exp(a) / a**a sqrt(a / 2 pi)` for `a` from ten up (DLMF 5.11.1)."""
+    return rnp.exp(_polynomial(_STIRLING, 1 / (a * a)) / a)
 
 
 def log_gamma_1p(z: Any) -> Any:
@@ -135,13 +130,37 @@ def upper(a: Any, x: Any) -> Any:
     return 1 / fori_loop(0, _FRACTION, level, (x - a) + (2 * _FRACTION + 1))
 
 
+def near_order(a: Any, x: Any, middle: Any) -> tuple[Any, Any]:
+    """Return the order and `x / a - 1` where the expansion holds, and numbers for it elsewhere."""
+    return rnp.where(middle, a, LARGE), rnp.where(middle, (x - a) / a, 0.0)
+
+
+def root_of_past(past: Any) -> Any:
+    """Return `eta / past` of DLMF 8.12.1: `eta**2 / 2` is `past - log(1 + past)`.
+
+    By the series of `atanh` of `past / (2 + past)`, of which no number up to 0.3 is off.
+    """
+    s = past / (2 + past)
+    odd = _polynomial(_ATANH, s * s)
+    return rnp.sqrt(2 * (1 - 2 * s * odd / (2 + past)) / (2 + past))
+
+
+_ATANH = tuple(1 / (2 * k + 3) for k in range(11))
+
+
 def around(a: Any, eta: Any, side: Any) -> Any:
     """Return the smaller share over `exp(-a eta**2 / 2)` (DLMF 8.12.3, 8.12.4)."""
-    inverse, total = 1 / a, 0.0
+    inverse = 1 / a
+    tail = 0.5 * scaled_erfc(side * eta * rnp.sqrt(0.5 * a))
+    return tail + side * corrections(inverse, eta) * rnp.sqrt(inverse / (2 * math.pi))
+
+
+def corrections(inverse: Any, eta: Any) -> Any:
+    """Return the sum of DLMF 8.12.7, of `1 / a` and eta."""
+    total: Any = 0.0
     for row in reversed(_expansion()):
         total = total * inverse + _polynomial(row, eta)
-    tail = 0.5 * scaled_erfc(side * eta * rnp.sqrt(0.5 * a))
-    return tail + side * total * rnp.sqrt(inverse / (2 * math.pi))
+    return total
 
 
 @functools.cache

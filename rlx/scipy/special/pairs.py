@@ -36,12 +36,18 @@ class Pair(NamedTuple):
 
     def __mul__(self, other: Any) -> Pair:
         if not isinstance(other, Pair):
-            other = Pair(other, 0.0)
+            product = two_product(self.high, other)
+            return _renormalized(product.high, product.low + self.low * other)
         product = two_product(self.high, other.high)
         rest = self.high * other.low + self.low * other.high
         return _renormalized(product.high, product.low + rest)
 
-    def __truediv__(self, other: Pair) -> Pair:
+    def __truediv__(self, other: Any) -> Pair:
+        if not isinstance(other, Pair):
+            first = self.high / other
+            product = two_product(first, other)
+            rest = ((self.high - product.high) - product.low) + self.low
+            return _renormalized(first, rest / other)
         first = self.high / other.high
         rest = self - other * first
         return _renormalized(first, rest.high / other.high)
@@ -101,15 +107,15 @@ def _remainder(n: int, high: float) -> float:
     return (denominator - numerator * n) / (denominator * n)
 
 
+def quotient(x: Pair, a: Any) -> Pair:
+    """Return `x / a` for positive numbers, or the largest that can be split."""
+    return x / rnp.maximum(a, x.high / _LARGEST)
+
+
 def log_of_pair(x: Pair) -> Pair:
-    """Return the logarithm of a pair."""
-    return log(x.high) + x.low / x.high
-
-
-def where(chosen: Any, this: Pair, other: Pair) -> Pair:
-    """Return `this` where `chosen`, else `other`."""
-    high, low = zip(this, other, strict=True)
-    return Pair(rnp.where(chosen, *high), rnp.where(chosen, *low))
+    """Return the logarithm of a pair; that of a bound beyond the bounds of `log`."""
+    high = bounded(x.high)
+    return log(high) + rnp.where(rnp.equal(high, x.high), x.low / high, 0.0)
 
 
 def bounded(x: Any, least: float = 1e-300) -> Any:

@@ -12,6 +12,7 @@ from rlx.errors import InputError
 from rlx.ir.graph import calling_source
 from rlx.numpy.polynomials import polyval
 from rlx.runtime.arrays import Array
+from rlx.scipy.special.beta_function import log_rising
 from rlx.scipy.special.elementary import digamma, gamma, gammaln, gammasgn, past_integer
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.custom_jvp import custom_jvp
@@ -98,9 +99,7 @@ def poch(z: Any, m: Any, /) -> Array:
     z, m = inexact(z, m)
     sign = gammasgn(z + m) * gammasgn(z)
     unknown = rnp.logical_not(rnp.isfinite(gammaln(z)))  # elsewhere the formula has a slope in m
-    return rnp.where(
-        rnp.logical_and(rnp.equal(m, 0), unknown), 1, sign * rnp.exp(gammaln(z + m) - gammaln(z))
-    )
+    return rnp.where(rnp.logical_and(rnp.equal(m, 0), unknown), 1, sign * rnp.exp(log_rising(z, m)))
 
 
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Array | int:
@@ -134,7 +133,7 @@ def _comb(N: Any, k: Any, repetition: bool) -> Array:
     n, k = inexact(n, k)
     possible = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less_equal(k, n))
     n, k = rnp.where(possible, n, 1), rnp.where(possible, k, 1)  # elsewhere there is no slope
-    ways = rnp.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    ways = rnp.exp(log_rising(n - k + 1, k) - gammaln(k + 1))
     whole = rnp.logical_and(rnp.equal(n, rnp.round(n)), rnp.equal(k, rnp.round(k)))
     found = rnp.where(possible, rnp.where(whole, ways + _rounding(ways), ways), 0)
     return rnp.where(nothing, 1, found)  # with repetition, too
@@ -149,19 +148,23 @@ def _rounding(x: Any) -> Any:
 def boxcox(x: Any, lmbda: Any, /) -> Array:
     """`(x ** lmbda - 1) / lmbda`, the logarithm for lmbda = 0."""
     x, lmbda = inexact(x, lmbda)
-    return boxcox1p(x - 1, lmbda)
+    return _power_of(rnp.log(x), lmbda)
 
 
 @function
 def boxcox1p(x: Any, lmbda: Any, /) -> Array:
     """`boxcox(1 + x, lmbda)`."""
     x, lmbda = inexact(x, lmbda)
-    logarithm = rnp.log1p(x)
+    return _power_of(rnp.log1p(x), lmbda)
+
+
+def _power_of(logarithm: Any, lmbda: Any) -> Any:
+    """Return `expm1(lmbda logarithm) / lmbda`, by its series where the exponent is small."""
     exponent = lmbda * logarithm
     near = rnp.logical_or(rnp.equal(lmbda, 0), rnp.abs(exponent) < 0.1)
     small = rnp.where(rnp.logical_and(near, ~rnp.isnan(exponent)), exponent, 0)
     terms = np.array([1 / math.factorial(k + 1) for k in range(10, -1, -1)])
-    series = logarithm * polyval(terms.astype(x.dtype), small)
+    series = logarithm * polyval(terms.astype(exponent.dtype), small)
     return rnp.where(near, series, rnp.expm1(exponent) / rnp.where(near, 1, lmbda))
 
 

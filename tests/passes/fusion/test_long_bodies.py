@@ -16,6 +16,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
+from rlx.passes.fusion import groups
 from rlx.passes.pipeline import pipeline
 from rlx.runtime.lower import claimed_ops
 from rlx.scipy import special
@@ -48,6 +49,13 @@ def test_the_derivative_of_a_long_formula_stores_no_temporaries(
     graph = compiled(slope(function, arrays), size, arrays)
     needed = sum(value.type.bytes for value in (*graph.inputs, *graph.outputs))
     assert lower_graph(graph).plan.arena_bytes < needed + 4096
+
+
+def test_parts_with_more_edges_than_walks_look_at_are_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(groups, "_MOST_EDGES", 16)
+    assert kernels(compiled(slope(special.gammaln, 1), SMALL)) == 1
 
 
 def test_a_chain_is_cut_where_one_value_is_stored() -> None:

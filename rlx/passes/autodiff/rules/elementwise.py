@@ -59,7 +59,7 @@ differential(ops.sqrt, _sqrt_map)
 derivative(ops.rsqrt, lambda y, x: -0.5 * (y * y * y))
 derivative(ops.exp, lambda y, x: y)
 derivative(ops.exp2, lambda y, x: _LN_2 * y)
-derivative(ops.expm1, lambda y, x: y + 1.0)
+derivative(ops.expm1, lambda y, x: ops.exp(x))  # y + 1 has no digits where y is almost -1
 differential(ops.log, lambda v, y, x: v / x)
 differential(ops.log1p, lambda v, y, x: v / (1.0 + x))
 differential(ops.log2, lambda v, y, x: v / (_LN_2 * x))
