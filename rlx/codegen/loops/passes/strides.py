@@ -13,9 +13,24 @@ def stride(node: Expr, strides: Mapping[str, int | None]) -> int | None:
 
     `strides` gives the variables bound in the loop; all others are invariant.
     """
+    return _stride(node, strides, {})
+
+
+def _stride(
+    node: Expr, strides: Mapping[str, int | None], known: dict[int, int | None]
+) -> int | None:
+    """Return the stride of a node, of which an expression may hold one in many places."""
+    if id(node) not in known:
+        known[id(node)] = _found(node, strides, known)
+    return known[id(node)]
+
+
+def _found(
+    node: Expr, strides: Mapping[str, int | None], known: dict[int, int | None]
+) -> int | None:
     if isinstance(node, Var):
         return strides.get(node.name, 0)
-    parts = [stride(operand, strides) for operand in operands(node)]
+    parts = [_stride(operand, strides, known) for operand in operands(node)]
     if not any(part != 0 for part in parts):
         return 0
     if not isinstance(node, Binary) or not node.type.prim.is_int:

@@ -75,6 +75,8 @@ class Widener:
         self._gathers = 0
         self._before: list[Stmt] = []
         """Statements that the one being widened needs before it."""
+        self._known: dict[int, Expr] = {}
+        """What expressions of that statement became: it may hold one in many places."""
 
     def bind_index(self, var: Var) -> None:
         """Let `var` be the loop variable: lane `k` sees `var + k`."""
@@ -107,7 +109,9 @@ class Widener:
             return node
         if growth == 1:
             return Ramp(node, self.lanes)
-        return self._varying(node)
+        if id(node) not in self._known:
+            self._known[id(node)] = self._varying(node)
+        return self._known[id(node)]
 
     def _varying(self, node: Expr) -> Expr:
         match node:
@@ -174,7 +178,7 @@ class Widener:
     def block(self, body: Block) -> Block:
         result: list[Stmt] = []
         for statement in body:
-            outer, self._before = self._before, []
+            outer, self._before, self._known = self._before, [], {}
             widened = self.statement(statement)
             result += [*self._before, widened]
             self._before = outer
