@@ -21,7 +21,7 @@ from rlx.errors import ShapeError
 from rlx.ir.graph import calling_source
 from rlx.numpy.systems import cholesky, solve_triangular
 from rlx.optimize.status import Status
-from rlx.optimize.tangents import solve_dense
+from rlx.optimize.tangents import solve_dense, with_status
 from rlx.tracing.trace import shape_of
 from rlx.transforms.batch import hessian, jacfwd, vmap
 from rlx.transforms.control import scan, while_loop
@@ -110,7 +110,7 @@ def ilqr(
     `SOLVED` where no input would change by more than `tolerance` (by default the square root of
     the dtype's epsilon) relative to the largest; `FAILED` where no damping makes the cost smaller
     or a number is NaN. Derivatives of states, inputs and cost, by `x` and by what the functions
-    capture, are those of the solution, by the implicit function theorem.
+    capture, are those of the solution, by the implicit function theorem; NaN if there is none.
 
     Raises:
         ShapeError: `x` is no vector, or `inputs` no matrix.
@@ -132,6 +132,7 @@ def ilqr(
 
     slope = grad(lambda inputs: control.total(control.rollout(inputs), inputs))
     inputs, (gains, status, count) = custom_root(slope, inputs, solve, solve_dense, has_aux=True)
+    inputs = with_status(inputs, status)
     states = control.rollout(inputs)
     return ILQRSolution(states, inputs, gains, control.total(states, inputs), status, count)
 

@@ -22,6 +22,7 @@ from rlx.errors import ShapeError
 from rlx.ir.graph import calling_source
 from rlx.numpy.systems import lu_with_order, solve_triangular
 from rlx.optimize.status import Status
+from rlx.optimize.tangents import only_if_solved
 from rlx.tracing.pytree import tree_map
 from rlx.tracing.trace import shape_of
 from rlx.transforms.control import while_loop
@@ -102,7 +103,7 @@ def solve_qp(
     `tolerance` (by default the square root of the dtype's epsilon) relative to their terms, and
     the duality gap below a hundredth of it; `INFEASIBLE` if no feasible point has a 1-norm below
     `1 / tolerance`, `UNBOUNDED` if no minimizer and multipliers have. Derivatives are those of the
-    solution, by the implicit function theorem; `start` has none.
+    solution, by the implicit function theorem, NaN if there is none; `start` has none.
 
     Raises:
         ShapeError: the shapes of the arguments differ from the above.
@@ -392,4 +393,4 @@ def _moved(problem: _Problem, found: Any, tangents: _Problem) -> Any:
     changes = jvp(conditions, (problem,), (tangents,))[1]
     right = tree_map(rnp.negative, changes)
     change = _step(problem, at, _factored(problem, at), *right)
-    return change, rnp.zeros_like(status), rnp.zeros_like(count)
+    return only_if_solved(change, status), rnp.zeros_like(status), rnp.zeros_like(count)

@@ -20,7 +20,7 @@ from rlx.errors import ShapeError
 from rlx.ir.graph import calling_source
 from rlx.optimize.qp import solve_qp
 from rlx.optimize.status import Status
-from rlx.optimize.tangents import solve_dense
+from rlx.optimize.tangents import solve_dense, with_status
 from rlx.tracing.trace import shape_of
 from rlx.transforms.batch import hessian as second_derivatives
 from rlx.transforms.batch import jacfwd
@@ -128,7 +128,8 @@ def sqp(
 
     `SOLVED` where a step and what is violated are below `tolerance` (by default the square root of
     the dtype's epsilon) relative to `x`. Derivatives by what the functions capture are those of
-    the solution, by the implicit function theorem; they need multipliers that are unique.
+    the solution, by the implicit function theorem, NaN if there is none; they need multipliers
+    that are unique.
 
     Raises:
         ShapeError: `x` is no vector.
@@ -149,6 +150,7 @@ def sqp(
         return found.at, (found.status, found.count)
 
     at, (status, count) = custom_root(program.conditions, first, solve, solve_dense, has_aux=True)
+    at = with_status(at, status)
     return SQPSolution(at.x, at.y, at.lower, at.upper, program.cost(at.x), status, count)
 
 
