@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.gguf import GgufFile
@@ -129,7 +131,7 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
     by_layer = {
         name: metadata.counts(f"{architecture}.{key}", layers)
         for name, key in _BY_LAYER.items()
-        if isinstance(metadata.values.get(f"{architecture}.{key}"), list)
+        if isinstance(metadata.values.get(f"{architecture}.{key}"), np.ndarray)
     }
 
     def first(name: str, default: int | None = None) -> int:
@@ -295,7 +297,7 @@ class _Metadata:
 
     def counts(self, key: str, layers: int) -> tuple[int, ...]:
         """Return a number of things for each layer."""
-        found = self.values[key]
+        found = self.values[key].tolist()
         if len(found) < layers or not all(type(n) is int and 0 <= n <= _MOST for n in found):
             raise self.error(key, found, f"a whole number for each of {layers} layers")
         return tuple(found[:layers])
