@@ -246,8 +246,8 @@ rlx.ir.ops.experts grouped_matmul has_many_rows dequant_moe_weights group_limite
 rlx.ir.ops.foreign VMAP_METHODS TOKEN ffi_call effect_call
 rlx.ir.ops.fourier Array LARGEST_PRIME LONGEST dft dft_of_reals dft_to_reals dft_of_prime
     transformed spectrum_of_reals reals_of_spectrum prime_factors largest_prime prime_tables
-rlx.ir.ops.fused fused scalar_region row_region row_passes last_row_pass operand_name is_anchor
-    anchors_of anchor_of sibling_key are_siblings is_pointwise
+rlx.ir.ops.fused fused scalar_region row_region row_passes last_row_pass is_of_last_row_pass
+    row_shape operand_name is_anchor anchors_of anchor_of sibling_key are_siblings is_pointwise
 rlx.ir.ops.indexing NO_INDEX gather gather_backward scatter scatter_add scatter_mul scatter_max
     scatter_min topk sort argsort dynamic_slice dynamic_update_slice
 rlx.ir.ops.layout pack_panels

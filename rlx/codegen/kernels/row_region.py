@@ -27,14 +27,14 @@ from rlx.codegen.kernels.guards import Address, Located
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.reduction import ROW_CHUNK, STREAMED, STREAMS, chunks
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.values import Scalar, compute_prim, load, real, store
+from rlx.codegen.kernels.values import Scalar, compute_prim, load, named, real, store
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import Index, identity
 from rlx.ir.op import Trait
-from rlx.ir.ops.fused import is_pointwise, last_row_pass, row_passes
+from rlx.ir.ops.fused import is_pointwise, last_row_pass, row_passes, row_shape
 from rlx.ir.shape import Extent, Shape, product, upper
 
 MOST_RECOMPUTED = 8
@@ -48,7 +48,7 @@ def row_region(scope: Scope, *arguments: Reader | Writer, body: Graph) -> None:
     scope.body.stored.update(range(len(outputs)))
     bound = dict(zip(body.inputs, inputs, strict=True))
     results = tuple(zip(body.outputs, outputs, strict=True))
-    shape = next(n for n in body.nodes if n.op.has(Trait.REDUCTION)).operands[0].shape
+    shape = row_shape(body)
     count = scope.extents(product(shape[:-1]))
     with rows(scope.k, "row", count, product(shape)) as row:
         _Region(scope, body, bound, results, shape).compute(row)
@@ -199,6 +199,9 @@ class _Region:
         evaluation.count(access.roots())
         self._give(evaluation, access, i)
         values = [evaluation.value(source) for source in access.sources]
+        if access.targets:  # which may overwrite what the values are computed from
+            pairs = zip(access.sources, values, strict=True)
+            values = [named(k, f"{x.value.op.name}_value", value) for x, value in pairs]
         for each, value in zip(kept, values[len(values) - len(kept) :], strict=True):
             assert each.local is not None
             k.store(each.local, i, real(value))

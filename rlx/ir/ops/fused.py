@@ -107,11 +107,25 @@ def row_passes(body: Graph) -> dict[Value, int]:
 
 def last_row_pass(body: Graph) -> int:
     """Return the last pass over a row of a row region: it folds, or computes results."""
-    passes = row_passes(body)
-    rows = next(node for node in body.nodes if node.op.has(Trait.REDUCTION)).operands[0].shape
+    passes, rows = row_passes(body), row_shape(body)
     folds = (passes[node.result] - 1 for node in body.nodes if node.op.has(Trait.REDUCTION))
     results = (passes[output] for output in body.outputs if output.shape == rows)
     return max(*folds, *results, 0)
+
+
+def is_of_last_row_pass(body: Graph, index: int) -> bool:
+    """True if the last pass of a row region stores the elements of that result.
+
+    A number of a row is stored before the passes that follow from it, which read operands again.
+    """
+    output = body.outputs[index]
+    is_last = row_passes(body)[output] == last_row_pass(body)
+    return is_last and output.shape == row_shape(body)
+
+
+def row_shape(body: Graph) -> Shape:
+    """Return the shape whose rows a row region passes over."""
+    return next(node for node in body.nodes if node.op.has(Trait.REDUCTION)).operands[0].shape
 
 
 def operand_name(name: str, type: TensorType) -> str:

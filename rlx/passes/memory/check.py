@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import row_major_strides
@@ -132,7 +133,7 @@ class _Simulation:
             listed
             and same
             and operand.type == result.type
-            and (_works_in_place(node, position) or _is_carry(node, position, index))
+            and (_works_in_place(node, position, index) or _is_carry(node, position, index))
         ):
             self._fault(f"{result.label} overwrites its operand {operand.label}")
 
@@ -211,11 +212,13 @@ def _is_carry(node: Node, position: int, index: int) -> bool:
     return position == index < carries.get(node.op.name, 0) and alone
 
 
-def _works_in_place(node: Node, position: int) -> bool:
-    """True if the kernel of `node` reads that operand at the index that it writes, before."""
+def _works_in_place(node: Node, position: int, index: int) -> bool:
+    """True if the kernel of `node` reads that operand where it writes that result, before."""
     if not node.op.has(Trait.FUSED):
         return node.op.has(Trait.IN_PLACE)
     body: Graph = node.attribute("body")
+    if node.op.name == "row_region" and not ops.is_of_last_row_pass(body, index):
+        return False
     folded = {body.inputs[position]}
     for inner in body.nodes:
         if folded.isdisjoint(inner.operands):

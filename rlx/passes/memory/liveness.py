@@ -263,7 +263,7 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
 def _row_inputs(node: Node, result: Value) -> list[int]:
     """Return the operands of a row region that are read no later than `result` is stored."""
     body: Graph = node.attribute("body")
-    if ops.row_passes(body)[body.outputs[result.index]] != ops.last_row_pass(body):
+    if not ops.is_of_last_row_pass(body, result.index):
         return []
     elsewhere = _needed_by(n for n in body.nodes if n.op in maps and not is_aligned(n))
     return [
