@@ -149,6 +149,7 @@ class _Region:
 
     def compute(self, row: E) -> None:
         """Compute all results of one row."""
+        self._once(0, row)
         for level in range(last_row_pass(self.graph) + 1):
             self._loop(level, row)
             self._once(level + 1, row)
@@ -224,14 +225,17 @@ class _Region:
         return real(load(k, kept.result.buffer, kept.value.dtype, at))
 
     def _once(self, level: int, row: E) -> None:
-        """Compute the numbers of a row that follow from its folds so far, and store results."""
+        """Compute the numbers of a row that follow from its folds so far, and store results.
+
+        Before all folds these are results alone: the rest of that level are rows and columns, too.
+        """
         for node in self.graph.nodes:
             value = node.result
             if self.levels[value] != level or value.shape == self.shape:
                 continue
             buffers = [buffer for output, buffer in self.outputs if output is value]
             is_free = not node.op.has(Trait.ELEMENTWISE) and is_pointwise(node)
-            if (is_free or value in self.given) and not buffers:
+            if (level == 0 or is_free or value in self.given) and not buffers:
                 continue
             groups = (tuple(range(len(value.shape))),)
             targets = [target(value, buffer, value.shape) for buffer in buffers]

@@ -183,6 +183,17 @@ def test_no_operand_is_overwritten_before_its_last_read(formula: Any) -> None:
     everywhere(graph, feeds, rtol=1e-10)
 
 
+def test_a_number_of_a_row_that_follows_from_no_fold_is_stored() -> None:
+    def made(x: Value, n: Value) -> list[Value]:
+        shift, number = ops.tanh(n), ops.reduce_sum(x, axes=(0,), keepdims=True)
+        return [shift, ops.maximum(number, ops.reshape(shift, shape=(1,))), x - number]
+
+    graph = graph_of("rows", {"x": ((64,), "f64"), "n": ((), "f64")}, made)
+    (node,) = (n for n in lower_for(graph, detect_target()).plan.order if n.op is ops.row_region)
+    assert len(node.results) == 3
+    everywhere(graph, {"x": np.arange(64.0), "n": np.float64(0.5)}, rtol=1e-10)
+
+
 def test_a_check_for_nan_names_the_op_inside_of_a_region() -> None:
     def shares(x: Any) -> Any:
         return x / rnp.sum(x, -1, keepdims=True)
