@@ -248,6 +248,7 @@ rlx.ir.ops.fourier Array LARGEST_PRIME LONGEST dft dft_of_reals dft_to_reals dft
     transformed spectrum_of_reals reals_of_spectrum prime_factors largest_prime prime_tables
 rlx.ir.ops.fused fused scalar_region row_region row_passes last_row_pass is_of_last_row_pass
     row_shape operand_name is_anchor anchors_of anchor_of sibling_key are_siblings is_pointwise
+    moved needed_by
 rlx.ir.ops.indexing NO_INDEX gather gather_backward scatter scatter_add scatter_mul scatter_max
     scatter_min topk sort argsort dynamic_slice dynamic_update_slice
 rlx.ir.ops.layout pack_panels

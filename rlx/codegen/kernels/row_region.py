@@ -34,7 +34,7 @@ from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import Index, identity
 from rlx.ir.op import Trait
-from rlx.ir.ops.fused import is_pointwise, last_row_pass, row_passes, row_shape
+from rlx.ir.ops.fused import is_pointwise, last_row_pass, moved, row_passes, row_shape
 from rlx.ir.shape import Extent, Shape, product, upper
 
 MOST_RECOMPUTED = 8
@@ -111,14 +111,17 @@ class _Region:
                 self.kept[value] = _Kept(value, local, None)
 
     def _crossing(self) -> Iterator[Value]:
-        """Yield the values of a row, in order, that a later loop than their own reads."""
+        """Yield the values of a row, in order, that a later loop than their own reads in place."""
         last: dict[Value, int] = {}
+        read_elsewhere = moved(self.graph)
         for node in self.graph.nodes:
             level = self.levels[node.result] - node.op.has(Trait.REDUCTION)
             for operand in node.operands:
                 last[operand] = max(last.get(operand, 0), level)
         for node in self.graph.nodes:
             value = node.result
+            if node in read_elsewhere:
+                continue
             is_computed = node.operands and value.shape == self.shape
             if is_computed and last.get(value, 0) > self.levels[value] and is_pointwise(node):
                 yield value
@@ -245,7 +248,9 @@ class _Region:
             self._give(evaluation, access)
             number = real(evaluation.value(access.sources[0]))
             if value not in self.given:
-                self.given[value] = self.scope.k.let(node.op.name, number)
+                number = self.scope.k.let(node.op.name, number)
+                if level > 0:  # what follows from no fold may be read of other rows, too
+                    self.given[value] = number
             for each in targets:
                 at = access.locate(Address(each.at), ())
                 store(self.scope.k, each.buffer, value.dtype, at, number)

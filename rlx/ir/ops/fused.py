@@ -42,7 +42,7 @@ store the result there, and store each element once, when it is final.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rlx.errors import GraphError
 from rlx.ir import index_maps  # by its name alone: it may wait for this package
@@ -167,6 +167,24 @@ def are_siblings(nodes: Sequence[Node]) -> bool:
 def is_pointwise(node: Node) -> bool:
     """True if each result element reads the operands at its own (broadcast) index only."""
     return node.op.has(Trait.ELEMENTWISE) or index_maps.is_aligned(node)
+
+
+def moved(body: Graph) -> set[Node]:
+    """Return the nodes of `body` of which something is read at another index than its own."""
+    maps, is_aligned = index_maps.maps, index_maps.is_aligned
+    return needed_by(node for node in body.nodes if node.op in maps and not is_aligned(node))
+
+
+def needed_by(nodes: Iterable[Node]) -> set[Node]:
+    """Return all nodes that `nodes` are computed from."""
+    found: set[Node] = set()
+    waiting = list(nodes)
+    while waiting:
+        for operand in waiting.pop().operands:
+            if operand.node not in found:
+                found.add(operand.node)
+                waiting.append(operand.node)
+    return found
 
 
 def _listed(types: tuple[TensorType, ...]) -> str:

@@ -10,7 +10,6 @@ from rlx.dataclass import dataclass
 from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.index_maps import is_aligned, maps
 from rlx.ir.loop_signature import is_loop, loop_signature
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
@@ -251,8 +250,7 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
     anchors = ops.anchors_of(body)
     if not all(anchor.op.has(Trait.STORES_ONCE) for anchor in anchors):
         return []
-    moving = [node for node in body.nodes if node.op in maps and not is_aligned(node)]
-    elsewhere = _needed_by([*moving, *anchors])
+    elsewhere = ops.moved(body) | ops.needed_by(anchors)
     return [
         position
         for position, value in enumerate(body.inputs)
@@ -265,23 +263,12 @@ def _row_inputs(node: Node, result: Value) -> list[int]:
     body: Graph = node.attribute("body")
     if not ops.is_of_last_row_pass(body, result.index):
         return []
-    elsewhere = _needed_by(n for n in body.nodes if n.op in maps and not is_aligned(n))
+    elsewhere = ops.moved(body)
     return [
         position
         for position, value in enumerate(body.inputs)
         if value.shape == result.shape and value.node not in elsewhere
     ]
-
-
-def _needed_by(nodes: Iterable[Node]) -> set[Node]:
-    found: set[Node] = set()
-    waiting = list(nodes)
-    while waiting:
-        for operand in waiting.pop().operands:
-            if operand.node not in found:
-                found.add(operand.node)
-                waiting.append(operand.node)
-    return found
 
 
 def donated_roots(graph: Graph) -> dict[Value, Value]:

@@ -194,6 +194,19 @@ def test_a_number_of_a_row_that_follows_from_no_fold_is_stored() -> None:
     everywhere(graph, {"x": np.arange(64.0), "n": np.float64(0.5)}, rtol=1e-10)
 
 
+def test_a_value_is_not_kept_for_reads_of_other_elements() -> None:
+    def made(x: Value) -> list[Value]:
+        largest, value = ops.reduce_max(x, axes=(1,), keepdims=True), x
+        for number in range(3):
+            value = ops.abs(value + 1.5) * 1.25 - float(number)
+        product = (value - largest) * ops.reverse(value, axes=(1,))
+        return [product, ops.tanh(product) * value]
+
+    graph = graph_of("rows", {"x": ((16, 16), "f64")}, made)
+    assert regions(graph) == 1
+    everywhere(graph, {"x": np.random.default_rng(2).random((16, 16))}, rtol=1e-10)
+
+
 def test_a_check_for_nan_names_the_op_inside_of_a_region() -> None:
     def shares(x: Any) -> Any:
         return x / rnp.sum(x, -1, keepdims=True)
