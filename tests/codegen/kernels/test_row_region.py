@@ -172,7 +172,9 @@ def a_fold_of_another_operand(x: Value, z: Value, n: Value) -> list[Value]:
 
 
 @pytest.mark.parametrize("formula", [two_numbers, a_fold_of_another_operand])
-def test_no_operand_is_overwritten_before_its_last_read(formula: Any) -> None:
+def test_no_operand_is_overwritten_before_its_last_read(
+    formula: Callable[..., list[Value]],
+) -> None:
     def made(x: Value, z: Value, n: Value) -> list[Value]:
         return formula(*(ops.cumsum(each, axis=0) for each in (x, z, n)))
 
