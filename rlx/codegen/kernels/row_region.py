@@ -37,6 +37,9 @@ from rlx.ir.op import Trait
 from rlx.ir.ops.fused import is_pointwise, last_row_pass, moved, row_passes, row_shape
 from rlx.ir.shape import Extent, Shape, product, upper
 
+SMALL_STACK = 256
+"""Elements that are kept on the stack of a processor without vectors."""
+
 MOST_RECOMPUTED = 8
 """Cheap operations that a later loop repeats rather than loads."""
 
@@ -100,7 +103,7 @@ class _Region:
     def _choose_kept(self) -> None:
         """Keep what a later loop reads of an earlier one, where that is costly or stored anyway."""
         stored = {value: buffer for value, buffer in self.outputs if value.shape == self.shape}
-        room = LOCAL_ROW
+        room = LOCAL_ROW if self.scope.target.has_vectors else SMALL_STACK
         for value in self._crossing():
             if value in stored and not value.dtype.is_low_precision:
                 self.kept[value] = _Kept(value, None, target(value, stored[value], self.shape))

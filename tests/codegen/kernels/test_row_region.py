@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,3 +219,13 @@ def test_a_check_for_nan_names_the_op_inside_of_a_region() -> None:
     x[3] = 0
     with pytest.raises(NonFiniteError, match=r"div: makes a NaN.*\(3, 0\)"):
         f(x)
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(64, True), (1024, False)])
+def test_the_stack_of_a_chip_holds_short_rows_alone(
+    length: int, is_kept: bool, tmp_path: Path
+) -> None:
+    x = np.ones((4, length), "f4")
+    rlx.aot(rlx.jit(softmax), tmp_path, target="cortex-m4", example_inputs=(x,), emit_only=True)
+    (source,) = tmp_path.glob("*.c")
+    assert ("exp_values[" in source.read_text()) is is_kept
