@@ -20,6 +20,8 @@ class Architecture:
     """What the gate of the feed-forward network goes through."""
     scales_embeddings: bool = False
     """True if embeddings are multiplied by the root of their width."""
+    window: int = 0
+    """The tokens that a layer with a window attends to; 0 for all."""
     window_period: int = 1
     """Every so many layers one has no window: the last of them. 1: all layers have it, 0: none."""
     local_rope_base: float | None = None
@@ -52,8 +54,8 @@ ARCHITECTURES = {
     "phi3": Architecture(),
     "gemma": Architecture(activation="gelu_approx", scales_embeddings=True),
     "gemma2": Architecture(
-        activation="gelu_approx", scales_embeddings=True, window_period=2, attention_cap=50.0,
-        logit_cap=30.0, scale_of_width_at=46,
+        activation="gelu_approx", scales_embeddings=True, window=4096, window_period=2,
+        attention_cap=50.0, logit_cap=30.0, scale_of_width_at=46,
     ),
     "gemma3": Architecture(
         activation="gelu_approx", scales_embeddings=True, window_period=6,

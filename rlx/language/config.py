@@ -160,7 +160,7 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
             metadata, f"{architecture}.attn_logit_softcapping", traits.attention_cap
         ),
         logit_cap=_cap(metadata, f"{architecture}.final_logit_softcapping", traits.logit_cap),
-        window=number("attention.sliding_window", 0) or None,
+        window=number("attention.sliding_window", traits.window) or None,
         experts=number("expert_count", 0),
         experts_used=number("expert_used_count", 0),
         embedding_scale=real("embedding_scale", hidden**0.5 if traits.scales_embeddings else 1.0),

@@ -283,3 +283,9 @@ def test_a_prompt_may_be_an_array(path: Path) -> None:
 def test_a_backend_that_keeps_no_state_is_refused(path: Path) -> None:
     with pytest.raises(UnsupportedError, match="'reference' keeps no state"):
         load(path, backend="reference")
+
+
+def test_gemma2_has_a_window_of_4096_where_the_file_has_none(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "m.gguf", "gemma2", random_weights(), packed=False)
+    config = DecoderConfig.of(read(path))
+    assert [config.of_layer(number).window for number in range(2)] == [4096, None]

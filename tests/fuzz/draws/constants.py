@@ -24,7 +24,7 @@ _BINARY = (
     "np.add({1}, {0})", "np.multiply({0}, {1})", "np.stack(np.broadcast_arrays({0}, {0} * {1}))",
 )  # fmt: skip
 _UNARY = (
-    "np.abs({0})", "-{0}", "np.square({0})", "np.sqrt(np.abs({0}))", "np.flip({0}, -1)",
+    "np.abs({0})", "(-{0})", "np.square({0})", "np.sqrt(np.abs({0}))", "np.flip({0}, -1)",
     "({0} == {0}).astype({0}.dtype)", "{0}.astype(numpy.float32)", "np.floor({0})",
     "np.max({0}, -1, keepdims=True)",
 )  # fmt: skip
