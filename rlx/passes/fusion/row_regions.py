@@ -6,8 +6,7 @@ along the last axis, and elementwise regions that read their results. Each would
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from rlx.dataclass import dataclass
 from rlx.ir import ops
@@ -82,7 +81,10 @@ def row_regions(target: Target, policy: FusionPolicy | None = None) -> GraphPass
 
 
 def find_row_regions(graph: Graph, policy: FusionPolicy, *, has_vectors: bool) -> list[list[Node]]:
-    """Return the regions that are worth it: convex, connected, within the policy's limits."""
+    """Return the regions that are worth it: convex, within the policy's limits.
+
+    Each reads a row again, with what it folds of that row.
+    """
     if not any(_folds_rows(node) for node in graph.nodes):
         return []
     kernels = _kernels(graph)
@@ -90,7 +92,17 @@ def find_row_regions(graph: Graph, policy: FusionPolicy, *, has_vectors: bool) -
         kernels = {node: k for node, k in kernels.items() if _fills_vectors(node, k.rows)}
     kinds = {node: kernel.rows for node, kernel in kernels.items()}
     found = connected(graph, kinds, lambda value, reader: kernels[reader].read[value])
-    return [region for region in found if _pays(region, kernels, policy)]
+    users, outputs = graph.users(), set(graph.outputs)
+
+    def fits(region: Sequence[Node]) -> bool:
+        members = set(region)
+        read = {o for node in region for o in node.operands if o.node not in members}
+        results = (result for node in region for result in node.results)
+        stored = [r for r in results if r in outputs or not members.issuperset(users[r])]
+        return _count(region) <= MOST_NODES and len(read) + len(stored) <= policy.most_values
+
+    parts = (part for region in found for part in _parts(region, fits))
+    return [part for part in parts if any(_reads_fold(n, kernels, set(part)) for n in part)]
 
 
 def _body(node: Node) -> Graph | None:
@@ -241,15 +253,23 @@ def _fills_vectors(node: Node, rows: Shape) -> bool:
     return not any(n.op.has(Trait.EXPENSIVE) and n.result.shape == rows for n in nodes)
 
 
-def _pays(region: Sequence[Node], kernels: dict[Node, _Kernel], policy: FusionPolicy) -> bool:
-    """True if a row is read again, with what was folded of it, and one kernel may hold it all."""
-    members = set(region)
-    read = {operand for node in region for operand in node.operands if operand.node not in members}
-    nodes = sum(1 if (body := _body(node)) is None else len(body.nodes) for node in region)
-    values = len(read) + sum(len(node.results) for node in region)
-    if nodes > MOST_NODES or values > policy.most_values:
-        return False
-    return any(map(partial(_reads_fold, kernels=kernels, members=members), region))
+def _parts(region: Sequence[Node], fits: Callable[[Sequence[Node]], bool]) -> Iterator[list[Node]]:
+    """Yield the parts of a region that one kernel may hold each, in order.
+
+    What is consecutive in a topological order of a convex set is convex.
+    """
+    part: list[Node] = []
+    for node in region:
+        if part and not fits([*part, node]):
+            yield part
+            part = []
+        part.append(node)
+    yield part
+
+
+def _count(region: Sequence[Node]) -> int:
+    bodies = map(_body, region)
+    return sum(1 if body is None else len(body.nodes) for body in bodies)
 
 
 def _reads_fold(node: Node, kernels: dict[Node, _Kernel], members: Set[Node]) -> bool:

@@ -149,7 +149,7 @@ def test_numbers_of_rows_are_computed_once_for_a_row() -> None:
     assert joined(text) == ["row_region"]
 
 
-def test_a_region_has_no_more_values_than_a_fusion() -> None:
+def test_a_region_with_more_values_than_a_fusion_is_split() -> None:
     reads = "\n".join(f'%{i}: f32[8, 64] = input "x{i}"' for i in range(24))
     sums = "\n".join(
         f"%{24 + i}: f32[8, 64] = add %{23 + i if i else 0}, %{i + 1}" for i in range(23)
@@ -161,4 +161,15 @@ def test_a_region_has_no_more_values_than_a_fusion() -> None:
         %48: f32[8, 64] = div %46, %47
         return %48
         """
-    assert "row_region" not in joined(text)
+    assert joined(text) == ["fused", "row_region"]
+
+
+def test_a_chain_of_normalizations_is_split_into_bodies_of_some_size() -> None:
+    lines = ['%0: f32[8, 64] = input "x"']
+    for at in range(0, 300, 3):
+        lines += [
+            f"%{at + 1}: f32[8, 1] = reduce_sum %{at} {{axes = (1,), keepdims = true}}",
+            f"%{at + 2}: f32[8, 64] = div %{at}, %{at + 1}",
+            f"%{at + 3}: f32[8, 64] = abs %{at + 2}",
+        ]
+    assert joined("\n".join([*lines, "return %300"])) == ["row_region"] * 4
