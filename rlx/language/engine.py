@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlx.dataclass import dataclass
-from rlx.errors import InputError, RlxError
+from rlx.errors import InputError, InternalError, RlxError
 from rlx.language.batch import Batch
 from rlx.language.model import LanguageModel
 from rlx.language.streaming import TextStream
@@ -111,9 +111,10 @@ class Engine:
                 texts = {slot: job.text for slot, job in self._active.items()}
                 for slot, token in (self._batch.advance(texts) if texts else {}).items():
                     self._take(slot, token)
-            except RlxError as error:
+            except Exception as error:  # whatever it is, others ask this thread, too
+                told = error if isinstance(error, RlxError) else InternalError(repr(error))
                 for job in self._active.values():
-                    job.deliver(Piece("", finish="error", error=error))
+                    job.deliver(Piece("", finish="error", error=told))
                 self._active.clear()
 
     def _joining(self) -> Mapping[int, Job]:
@@ -142,11 +143,7 @@ class Engine:
         finish = None
         if ended or job.stream.stopped_by is not None:
             finish = "stop"
-        elif (
-            job.made >= job.most
-            or len(job.text.tokens) >= self._batch.context
-            or time.monotonic() > job.until
-        ):
+        elif self._is_long(job):
             finish = "length"
         if finish is None:
             job.text.tokens.append(token)

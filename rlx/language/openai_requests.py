@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
 from rlx.language.sampling import Sampling
@@ -15,6 +17,7 @@ _REFUSED = ("best_of", "echo", "suffix", "functions", "function_call", "grammar"
 _NUMBERS = ("top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty",
             "frequency_penalty")  # fmt: skip
 _MOST_STOPS = 16
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Body:
         """Parse a body; InputError for one that is no JSON object."""
         try:
             found = json.loads(data, parse_constant=_refuse_constant)
+            json.dumps(found, ensure_ascii=False).encode()  # no half of a surrogate pair
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"the body is no JSON: {str(error)[:200]}", remedy="send a JSON object"
@@ -68,14 +72,23 @@ class Body:
         for name in ("temperature", "top_p", *_NUMBERS):
             value = self.fields.get(name)
             if value is not None:
-                if isinstance(value, bool) or not isinstance(value, Real):
-                    raise self.error(name, "a number")
+                is_number = isinstance(value, Real) and not isinstance(value, bool)
+                if not is_number or not abs(value) <= _LARGEST:
+                    raise self.error(name, "a number, finite in f32")
                 given[name] = value
         bias = self.fields.get("logit_bias") or {}
         if not isinstance(bias, dict) or not all(key.isdecimal() for key in bias):
             raise self.error("logit_bias", "an object of tokens' numbers")
         given["logit_bias"] = {int(key[:20]): value for key, value in bias.items()}
         return Sampling(**given)
+
+    def streams(self) -> tuple[bool, bool]:
+        """Return whether an answer is streamed, and whether its usage is the last event."""
+        self.integer("n", 1, 1, 1)
+        options = self.fields.get("stream_options") or {}
+        if not isinstance(options, dict):
+            raise self.error("stream_options", "an object")
+        return self.flag("stream"), bool(options.get("include_usage"))
 
     def stops(self) -> list[str]:
         value = self.fields.get("stop") or []
@@ -106,6 +119,8 @@ class Body:
             raise self.error("messages", "made of strings")
         calls = message.get("tool_calls")
         if calls is not None:
+            if not isinstance(calls, list):
+                raise self.error("messages", "with tool_calls as an answer has them")
             message = {**message, "tool_calls": [self._call(call) for call in calls]}
         return {**message, "content": content or ""}
 

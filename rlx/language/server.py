@@ -134,7 +134,8 @@ class _Service:
         return bytes(data)
 
     def _submit(self, body: Body, prompt: list[int], alternatives: int | None) -> _Answer:
-        """Let the engine answer a prompt."""
+        """Let the engine answer a prompt, once all of the body is checked."""
+        body.streams()
         loop, pieces = asyncio.get_running_loop(), asyncio.Queue[Piece]()
         room = max(1, self.engine.model.context - len(prompt))
         least = min(self.limits.default_tokens, room)
@@ -195,7 +196,8 @@ class _Form:
             "created": int(time.time()),
             "model": self.service.name,
         }
-        if self.body.integer("n", 1, 1, 1) and self.body.flag("stream"):
+        is_streamed, _ = self.body.streams()
+        if is_streamed:
             return StreamingResponse(self._events(head), media_type="text/event-stream")
         leaving = asyncio.ensure_future(_disconnected(request))
         reading = asyncio.ensure_future(self._whole())
@@ -264,7 +266,7 @@ class _Form:
                 ending = {**({"content": content} if content else {}), **calls}
                 finish = "tool_calls" if calls else finish
             yield event([choice(ending, [], finish)])
-            if (self.body.fields.get("stream_options") or {}).get("include_usage"):
+            if self.body.streams()[1]:
                 yield event([], usage=self.answer.usage())
             yield "data: [DONE]\n\n"
         except RlxError as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rlx.language.batch import Batch
 from rlx.language.model import LanguageModel, load
 from rlx.language.openai_requests import tool_calls
 from tests.language.tiny import random_weights, write_model
@@ -141,6 +142,7 @@ def test_more_clients_than_slots(model: LanguageModel, served: Served) -> None:
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
         ({"messages": HELLO, "temperature": "1"}, "temperature"),
         ({"messages": HELLO, "temperature": -1}, "temperature"),
+        ({"messages": HELLO, "temperature": 10**400}, "temperature"),
         ({"messages": HELLO, "max_tokens": 0}, "max_tokens"),
         ({"messages": HELLO, "max_tokens": True}, "max_tokens"),
         ({"messages": HELLO, "stop": [""]}, "stop"),
@@ -149,6 +151,9 @@ def test_more_clients_than_slots(model: LanguageModel, served: Served) -> None:
         ({"messages": HELLO, "logit_bias": {"99999": 1}}, "logit_bias"),
         ({"messages": HELLO, "seed": 1 << 70}, "seed"),
         ({"messages": HELLO, "stream": "yes"}, "stream"),
+        ({"messages": HELLO, "stream_options": [1]}, "stream_options"),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, "no JSON"),
+        ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "tool_calls"),
         ({"messages": HELLO, "tools": 3}, "tools"),
         ({"messages": HELLO, "tools": [{}], "tool_choice": "required"}, "tool_choice"),
         ({"messages": HELLO, "response_format": {"type": "json_object"}}, "response_format"),
@@ -159,6 +164,15 @@ def test_malformed_requests_are_answered(served: Served, body: Any, says: str) -
     answer = served.post(CHAT, body)
     assert answer.status_code == 400
     assert says in answer.json()["error"]["message"]
+
+
+def test_a_fault_of_a_step_ends_its_answers_alone(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "read", lambda *_: 1 // 0)
+        assert served.post(CHAT, {"messages": HELLO}).status_code == 500
+    assert served.post(CHAT, {"messages": HELLO, "max_tokens": 1}).status_code == 200
 
 
 def test_large_bodies_and_other_paths_are_refused(model: LanguageModel) -> None:
