@@ -85,8 +85,6 @@ class default_dtype:  # noqa: N801  called as a function
     holds for the process, in `jit`, eagerly and for exports, or within a `with` statement:
 
         rlx.default_dtype("f32")
-        with rlx.default_dtype("f32"):
-            controller = rlx.aot(step, "build", target="cortex-m4", example_inputs=[...])
 
     Raises:
         DTypeError: `dtype` is no float of 16, 32 or 64 bits.
