@@ -152,7 +152,7 @@ UNSUPPORTED = [
      '(tensor<2xf32>) -> tensor<2xf32> loc("m.py":8:1)\n return %y : tensor<2xf32>',
      "tensor<2xf32>", "stablehlo.cross-replica-sum has no rule(.|\n)*m.py:8"),
     ("return %x : tensor<2xi4>", "tensor<2xi4>", "elements of type i4"),
-    ("return %x : tensor<*xf32>", "tensor<*xf32>", "have a rank"),
+    ("return %x : tensor<*xf32>", "tensor<*xf32>", "of a known rank"),
 ]  # fmt: skip
 
 
