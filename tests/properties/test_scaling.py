@@ -225,6 +225,20 @@ def test_traced_layers_may_be_a_thousand_deep(derive: Callable[..., Any]) -> Non
 
 
 @pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_the_gradient_of_a_formula_may_be_hundreds_of_operations_deep(backend: str) -> None:
+    def deep(x: Any) -> Any:
+        for _ in range(400):
+            x = rnp.sin(x) + 0.1
+        return x.sum()
+
+    x = np.full(8, 0.5, np.float32)
+    step = np.float32(2**-8)
+    difference = (deep(x[:1] + step) - deep(x[:1] - step)) / (2 * step)
+    found = rlx.jit(rlx.grad(deep), backend=backend)(x)
+    np.testing.assert_allclose(found, np.full(8, difference), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
 def test_a_chain_of_squares_before_a_large_sum_compiles_in_linear_time(backend: str) -> None:
     def squares(x: Any) -> Any:
         for _ in range(60):

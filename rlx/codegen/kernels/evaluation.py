@@ -36,6 +36,9 @@ from rlx.ir.index_maps import (
 )
 from rlx.ir.op import Trait
 
+MOST_NESTED = 16
+"""Operations in one expression before it gets a name: lines of C stay short, as do all walks."""
+
 
 class Evaluation:
     """The nodes of a body at one point of the iteration space, each computed once."""
@@ -49,6 +52,9 @@ class Evaluation:
         self._known: dict[Located, Scalar] = {}
         self._given: dict[Value, Scalar] = {}
         self._uses: Counter[Located] = Counter()
+        self._sources: dict[Located, list[Located]] = {}
+        self._nested: dict[Located, int] = {}
+        """How many operations deep an expression without names is."""
 
     def give(self, value: Value, element: Scalar) -> None:
         """Set the anchor's result, rounded to its dtype, before the epilogue is evaluated."""
@@ -61,18 +67,40 @@ class Evaluation:
         for located in roots:
             self._uses[located] += 1
         for located in self._body.evaluated_at(roots, self._box):
-            if not self._body.is_given(located.value):
-                self._uses.update(operands_at(located, self._box))
+            self._uses.update(self._sources_of(located))
 
     def value(self, located: Located) -> Scalar:
-        """Return the element of a value at a position."""
-        if located.value in self._given:
-            return self._given[located.value]
-        if located not in self._known:
-            if not self._uses:
-                self.count([located])
-            self._known[located] = self._compute(located)
-        return self._known[located]
+        """Return the element of a value at a position, computed after all that it is made of.
+
+        A stack of its own rather than recursion: a body may be thousands of nodes deep.
+        """
+        if not self._uses:
+            self.count([located])
+        pending = [located]
+        while pending:
+            each = pending[-1]
+            missing = [] if self._is_computed(each) else self._sources_of(each)
+            missing = [source for source in missing if not self._is_computed(source)]
+            pending += reversed(missing)
+            if not missing:
+                pending.pop()
+                if not self._is_computed(each):
+                    self._known[each] = self._compute(each)
+        return self._element(located)
+
+    def _is_computed(self, located: Located) -> bool:
+        return located.value in self._given or located in self._known
+
+    def _element(self, located: Located) -> Scalar:
+        given = self._given.get(located.value)
+        return self._known[located] if given is None else given
+
+    def _sources_of(self, located: Located) -> list[Located]:
+        """Return what an element is computed from: nothing for what is read from memory."""
+        if located not in self._sources:
+            is_given = self._body.is_given(located.value)
+            self._sources[located] = [] if is_given else operands_at(located, self._box)
+        return self._sources[located]
 
     def store_all(self, targets: tuple[StoreTarget, ...]) -> None:
         """Store every target; several are computed first, as one may overwrite an operand."""
@@ -99,12 +127,15 @@ class Evaluation:
             result = self._apply(located)
         else:
             result = self._select(located)
-        shared = self._uses[located] > 1
-        return self._named(value, result) if shared else result
+        nested = 1 + max((self._nested.get(x, 0) for x in self._sources_of(located)), default=0)
+        if self._uses[located] > 1 or nested > MOST_NESTED:
+            return self._named(value, result)
+        self._nested[located] = nested
+        return result
 
     def _apply(self, located: Located) -> Scalar:
-        node, sources = located.value.node, operands_at(located, self._box)
-        operands = [self.value(source) for source in sources]
+        node, sources = located.value.node, self._sources_of(located)
+        operands = [self._element(source) for source in sources]
         result = element(node, operands)
         if all(uses_once(result, operand) for operand in operands):
             return result
@@ -116,7 +147,7 @@ class Evaluation:
         alternatives = alternatives_at(located, self._box)
         result = filled(located.value)
         for each in reversed(alternatives):
-            chosen = self.value(each.source)
+            chosen = self._element(each.source)
             if each.guards and result is not None:
                 # C must not branch around what is computed for one side: vectors compute both.
                 chosen = self._named(each.source.value, chosen)
