@@ -306,3 +306,22 @@ def test_the_last_unpacked_panel_overlaps_its_neighbour_and_stores_its_own_colum
     expected = feeds["a"] @ feeds["b"] + feeds["c"]
     (got,) = compiled.run(feeds)
     np.testing.assert_allclose(got, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("is_param", [False, True])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 64), (2, 40), (12, 64), (3, 2)])
+def test_rounding_errors_of_equal_terms_do_not_add_up_over_a_long_sum(
+    rows: int, columns: int, is_param: bool, backend: str
+) -> None:
+    """Added one after another, 65,500 terms of 0.1 differ from their sum by 6e-4 of it."""
+    inner = 65_500
+    g = Graph("long")
+    a = g.input("a", (rows, inner))
+    b = (g.param if is_param else g.input)("b", (inner, columns))
+    g.set_outputs([ops.matmul(a, b)])
+    terms = {"a": np.full(a.type.static_shape, 0.1, "f4"), "b": np.ones((inner, columns), "f4")}
+    params = {"b": terms.pop("b")} if is_param else {}
+    compiled = runtime.compile(g, backend=backend, params=params, threads=1)
+    (got,) = compiled.run(terms)
+    np.testing.assert_allclose(got, inner * float(np.float32(0.1)), rtol=(512 + 128) * 2.0**-24)

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.affine import sum_of
 from rlx.codegen.kernels.contraction.addresses import map_of
 from rlx.codegen.kernels.contraction.clipping import Clip, each_column, is_element
-from rlx.codegen.kernels.contraction.spans import Range, items
+from rlx.codegen.kernels.contraction.spans import Range, is_long_sum, items, summed_apart
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.register_tile import multiply_add
 from rlx.codegen.kernels.registry import Scope, kernel
@@ -195,17 +196,51 @@ class _Loops:
             rest = minimum(columns - first, self.width)
             count = index(self.width) if unrolled else k.let("count", rest)
             sums = [k.local(name, self.prim, self.width) for name in _PARTS[: 1 + complex_]]
-            with k.loop("j", count, kind=self.kind) as j:
-                for part in sums:
-                    k.store(part, j, 0)
+            self._each_sum(sums, count, lambda _, __: 0)
 
             def add(inner: Point, elements: Elements) -> None:
                 self._add(access, inner, elements, sums, (first, count))
 
-            self._fold(point, {}, len(self.shape), add)
+            if self._sums_apart:
+                sums = self._add_parts(sums, count, point, add)
+            else:
+                self._fold(point, {}, len(self.shape), add)
             with k.loop("j", count, kind=self.kind) as j:
                 at = {**point, self.column: first + j}
                 self._write(access, at, [k.load(part, j) for part in sums])
+
+    @property
+    def _sums_apart(self) -> bool:
+        """True if the one folded axis is long, so that parts of it are summed apart."""
+        return len(self.map.folded) == 1 and is_long_sum(self.prim, self.map.folded[0])
+
+    def _add_parts(
+        self,
+        sums: Sequence[Buffer],
+        count: E,
+        point: Point,
+        add: Callable[[Point, Elements], None],
+    ) -> list[Buffer]:
+        """Return the sums of those of parts of the folded axis."""
+        totals = [self.k.local("total", self.prim, self.width) for _ in sums]
+        self._each_sum(totals, count, lambda _, __: 0)
+        axis = self.map.kept
+        with summed_apart(self.k, self._range(axis, point), self.map.folded[0]) as part:
+            loops = replace(self, ranges={**self.ranges, axis: lambda _: part})
+            loops._fold(point, {}, len(self.shape), add)
+            both = dict(zip(totals, sums, strict=True))
+            load = self.k.load
+            self._each_sum(totals, count, lambda total, j: load(total, j) + load(both[total], j))
+            self._each_sum(sums, count, lambda _, __: 0)
+        return totals
+
+    def _each_sum(
+        self, sums: Sequence[Buffer], count: E, value: Callable[[Buffer, E], E | int]
+    ) -> None:
+        """Set each column of some sums."""
+        with self.k.loop("j", count, kind=self.kind) as j:
+            for part in sums:
+                self.k.store(part, j, value(part, j))
 
     def _fold(
         self,

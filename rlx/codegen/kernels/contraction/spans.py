@@ -9,12 +9,17 @@ from typing import TypeAlias
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, maximum, minimum
-from rlx.codegen.loops.nodes import Const, LoopKind
+from rlx.codegen.loops.nodes import Const, LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.ir.shape import Extent, upper
 
 _COUNTED = ("batch", "group", "image", "item", "layer")
 """Parts that loops over nothing else are named by; of others a number is that of a row."""
+
+MOST_SUMMED = 512
+"""Steps of a long folded axis that are summed one after another: the sums of parts are added up,
+so that rounding errors grow with the number of parts and of steps in one, not with their product.
+"""
 
 Number: TypeAlias = int | E
 Range: TypeAlias = tuple[E, E]
@@ -125,6 +130,11 @@ def _shrinking(
             body(Span(tail, left, index(0), stop, None if known else end))
 
 
+def is_long_sum(prim: Prim, extent: Extent) -> bool:
+    """True if sums of so many numbers are rounded, and better made of the sums of parts."""
+    return prim.is_float and upper(extent) > 2 * MOST_SUMMED
+
+
 @contextmanager
 def items(
     k: KernelBuilder, parts: Sequence[tuple[str, Number]], kind: LoopKind
@@ -146,6 +156,15 @@ def items(
         if several:
             numbers[several[0][0]] = rest
         yield numbers
+
+
+@contextmanager
+def summed_apart(k: KernelBuilder, steps: Range, extent: Extent) -> Iterator[Range]:
+    """Open a loop over parts of the steps along a folded axis of `extent`."""
+    with k.loop("part", steps[1], start=steps[0], step=MOST_SUMMED) as start:
+        is_whole = isinstance(extent, int) and extent % MOST_SUMMED == 0
+        stop = start + MOST_SUMMED
+        yield start, stop if is_whole else k.let("stop", minimum(stop, steps[1]))
 
 
 def part_of(k: KernelBuilder, name: str, number: E, parts: Number, total: Number) -> Range:

@@ -27,19 +27,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
+from math import gcd
 from typing import TypeAlias
 
 from rlx.codegen.kernels.contraction.borders import Border
 from rlx.codegen.kernels.contraction.operands import Copy, Panels, Rows, affine, copied
 from rlx.codegen.kernels.contraction.spans import (
+    MOST_SUMMED,
     Axis,
     Number,
     Range,
     Span,
     each_tile,
+    is_long_sum,
     items,
     overlapping,
     part_of,
+    summed_apart,
 )
 from rlx.codegen.kernels.contraction.stores import Place, Store, columns_of
 from rlx.codegen.kernels.extents import Extents
@@ -118,6 +122,11 @@ class Tiles:
         return Copy(steps, in_registers or self.rows_fastest, in_registers)
 
     @property
+    def sums_apart(self) -> bool:
+        """True if the one folded axis is long, so that parts of it are summed apart."""
+        return len(self.steps) == 1 and is_long_sum(self.prim, self.steps[0][1])
+
+    @property
     def blocks(self) -> Number:
         """Blocks of rows; where extents vary no more than have a few tiles."""
         blocks, tiles = self.schedule.blocks, self.strips
@@ -186,6 +195,14 @@ class Item:
 
         def compute(panel: E, across: Span, taps: Taps) -> None:
             tile = self._tile(down, across)
+            if every.sums_apart:
+                total = self._zeros("total", tile.rows * tile.columns)
+                with summed_apart(k, steps[0], every.steps[0][1]) as part:
+                    tile.zero()
+                    self._accumulate(read, down, across, panel, [part], tile)
+                    tile.store(self._add_to(total, index(0)))
+                self._store(down, across, panel, total, index(0))
+                return
             tile.zero()
             self._accumulate(read, down, across, panel, steps, tile, taps)
             self._finish(down, across, panel, tile)
@@ -231,11 +248,9 @@ class Item:
         """Compute the tiles of all strips over one block of the folded axis after the other."""
         every, k = self.all, self.all.k
         most, size = _most_panels(every), every.down.size * every.panels.width
-        kept = every.most_rows // every.down.size * most
+        kept = every.most_rows // every.down.size * most * size
         k.comment("Sums of this item's tiles, kept between blocks of the folded axis.")
-        waiting = k.local("waiting", every.prim, kept * size)
-        with k.loop("i", kept * size, step=every.lanes) as i:
-            k.store(waiting, i, const(0, every.prim, every.lanes))
+        waiting = self._zeros("waiting", kept)
 
         def place(down: Span, panel: E) -> E:
             number = (down.start - rows[0]) / every.down.size
@@ -254,13 +269,35 @@ class Item:
 
             self._strips(rows, add)
 
-        self._each_block(add_block)
+        steps, sums = (index(0), every.extents(every.steps[-1][1])), waiting
+        if every.sums_apart and not self._are_blocks_apart:
+            sums = self._zeros("total", kept)
+            with summed_apart(k, steps, every.steps[0][1]) as part:
+                self._each_block(part, add_block)
+                with k.loop("i", kept, step=every.lanes) as i:
+                    self._add_to(sums, i)(index(0), index(0), k.load(waiting, i, every.lanes))
+                    k.store(waiting, i, const(0, every.prim, every.lanes))
+        else:
+            self._each_block(steps, add_block)
 
         def finish(down: Span) -> None:
             with k.loop("panel", panels[1], start=panels[0]) as panel:
-                self._store(down, Span.of(index(0), 1), panel, waiting, place(down, panel))
+                self._store(down, Span.of(index(0), 1), panel, sums, place(down, panel))
 
         self._strips(rows, finish)
+
+    @property
+    def _are_blocks_apart(self) -> bool:
+        """True if the sums of a block of steps are added to those before, not continued."""
+        return self.all.prim.is_float and self.all.schedule.left != "registers"
+
+    def _zeros(self, name: str, count: int) -> Buffer:
+        """Return sums in memory, all of which are 0."""
+        k, prim, lanes = self.all.k, self.all.prim, self.all.lanes
+        sums = k.local(name, prim, count)
+        with k.loop("i", count, step=lanes) as i:
+            k.store(sums, i, const(0, prim, lanes))
+        return sums
 
     def strips(self, steps: Range) -> Strips:
         """Return the function that accumulates the products of a block of steps."""
@@ -270,26 +307,30 @@ class Item:
 
             def add(panel: E, waiting: Buffer, at: E) -> None:
                 tile = self._tile(down, across)
-                tile.load(self._load(waiting, at))
+                if self._are_blocks_apart:
+                    tile.zero()
+                else:
+                    tile.load(self._load(waiting, at))
                 self._accumulate(read, down, across, panel, [steps], tile)
-                tile.store(self._put(waiting, at))
+                put = self._add_to if self._are_blocks_apart else self._put
+                tile.store(put(waiting, at))
 
             return add
 
         return strip
 
-    def _each_block(self, body: Callable[[E, E], None]) -> None:
+    def _each_block(self, steps: Range, body: Callable[[E, E], None]) -> None:
         """Go over blocks of steps; those that are copied to registers are of one size, or 1."""
         every, k, depth = self.all, self.all.k, self.all.schedule.depth
-        inner = every.extents(every.steps[-1][1])
+        first, inner = steps
         if every.schedule.left != "registers":
             even = isinstance(inner.node, Const) and inner.node.value % depth == 0
             with k.loop("start", inner, step=depth) as start:
                 stop = start + depth
                 body(start, stop if even else k.let("stop", minimum(stop, inner)))
             return
-        whole = k.let("whole", inner / depth * depth)
-        with k.loop("p", whole, step=depth) as p:
+        whole = k.let("whole", first + (inner - first) / depth * depth)
+        with k.loop("p", whole, start=first, step=depth) as p:
             body(p, p + depth)
         with k.loop("p", inner, start=whole) as p:
             body(p, p + 1)
@@ -354,10 +395,15 @@ class Item:
         depth, unroll = self.all.schedule.depth, self.all.schedule.unroll
         if self.all.schedule.left == "registers" and stop == (steps[0] + depth).node:
             return depth
-        known = isinstance(start, Const) and isinstance(stop, Const) and not start.value
-        few = _UNROLLED if self._has_few_vectors(tile) else 1
-        divided = known and stop.value % (unroll or few) == 0  # type: ignore[union-attr]
-        return (unroll or few) if divided else 1
+        count = unroll or (_UNROLLED if self._has_few_vectors(tile) else 1)
+        extent = self.all.steps[-1][1]
+        if isinstance(start, Const) and isinstance(stop, Const) and not start.value:
+            divided = stop.value % count == 0
+        else:  # all parts of a long axis but the last are equally long
+            is_part = self.all.sums_apart and self.all.steps_of is None
+            part = depth or MOST_SUMMED
+            divided = is_part and isinstance(extent, int) and gcd(extent, part) % count == 0
+        return count if divided else 1
 
     def _has_few_vectors(self, tile: RegisterTile) -> bool:
         return tile.rows * tile.columns <= _FEW_VECTORS * tile.lanes
@@ -396,6 +442,10 @@ class Item:
     def _load(self, sums: Buffer, at: E) -> Callable[[E, E], E]:
         k, lanes, width = self.all.k, self.all.lanes, self.all.panels.width
         return lambda i, j: k.load(sums, at + i * width + j, lanes)
+
+    def _add_to(self, sums: Buffer, at: E) -> Callable[[E, E, E], None]:
+        before, put = self._load(sums, at), self._put(sums, at)
+        return lambda i, j, value: put(i, j, before(i, j) + value)
 
     def _put(self, sums: Buffer, at: E) -> Callable[[E, E, E], None]:
         k, width = self.all.k, self.all.panels.width
