@@ -177,3 +177,22 @@ def test_panels_of_channels_hold_the_weights_and_end_in_zeros(
     np.testing.assert_array_equal(layout.elements(stored, shape), given)
     assert stored.shape == layout.stored_shape(shape)
     assert not stored[..., shape[0] // groups % 4 or 4 :][:, -1].astype(np.float64).any()
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("is_param", [False, True])
+@pytest.mark.parametrize(("channels", "size", "taps"), [(7000, 3, 1), (4000, 4, 3), (1500, 9, 5)])
+def test_rounding_errors_of_equal_terms_do_not_add_up_over_channels_and_taps(
+    channels: int, size: int, taps: int, is_param: bool, backend: str
+) -> None:
+    g = Graph("long")
+    x = g.input("x", (1, channels, size, size))
+    w = (g.param if is_param else g.input)("w", (16, channels, taps, taps))
+    g.set_outputs([ops.conv(x, w)])
+    feeds = {"x": np.full(x.type.static_shape, 0.1, "f4"), "w": np.ones(w.type.static_shape, "f4")}
+    params = {"w": feeds.pop("w")} if is_param else {}
+    compiled = rlx.compile(g, backend=backend, params=params, threads=1, precision="strict")
+    (got,) = compiled.run(feeds)
+    terms = channels * taps * taps
+    expected = terms * float(np.float32(0.1))
+    np.testing.assert_allclose(got, expected, rtol=(512 + terms // 256 + taps) * 2.0**-24)

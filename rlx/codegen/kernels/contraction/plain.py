@@ -211,8 +211,8 @@ class _Loops:
 
     @property
     def _sums_apart(self) -> bool:
-        """True if the one folded axis is long, so that parts of it are summed apart."""
-        return len(self.map.folded) == 1 and is_long_sum(self.prim, self.map.folded[0])
+        """True if the folded axes are long, so that parts of them are summed apart."""
+        return is_long_sum(self.prim, self.map.folded)
 
     def _add_parts(
         self,
@@ -221,18 +221,24 @@ class _Loops:
         point: Point,
         add: Callable[[Point, Elements], None],
     ) -> list[Buffer]:
-        """Return the sums of those of parts of the folded axis."""
+        """Return the sums of those of parts of the folded axes."""
         totals = [self.k.local("total", self.prim, self.width) for _ in sums]
         self._each_sum(totals, count, lambda _, __: 0)
-        axis = self.map.kept
-        with summed_apart(self.k, self._range(axis, point), self.map.folded[0]) as part:
-            loops = replace(self, ranges={**self.ranges, axis: lambda _: part})
+        axes = range(self.map.kept, len(self.shape))
+        whole = [self._range(axis, point) for axis in axes]
+        named = [(self._name(axis), self.shape[axis]) for axis in axes]
+        with summed_apart(self.k, whole, named) as parts:
+            found = {axis: _always(part) for axis, part in zip(axes, parts, strict=True)}
+            loops = replace(self, ranges={**self.ranges, **found})
             loops._fold(point, {}, len(self.shape), add)
             both = dict(zip(totals, sums, strict=True))
             load = self.k.load
             self._each_sum(totals, count, lambda total, j: load(total, j) + load(both[total], j))
             self._each_sum(sums, count, lambda _, __: 0)
         return totals
+
+    def _name(self, axis: int) -> str:
+        return _FOLDED[axis - self.map.kept] if len(self.map.folded) > 1 else "p"
 
     def _each_sum(
         self, sums: Sequence[Buffer], count: E, value: Callable[[Buffer, E], E | int]
@@ -257,9 +263,8 @@ class _Loops:
             return
         with ExitStack() as loops:
             known = self._inside(loops, point, elements)
-            name = _FOLDED[axis - kept] if len(self.map.folded) > 1 else "p"
             start, end = self._range(axis, point)
-            tap = loops.enter_context(k.loop(name, end, start=start))
+            tap = loops.enter_context(k.loop(self._name(axis), end, start=start))
             point = {**point, axis: tap}
             self._fold(point, self._inside(loops, point, known), stop, body)
 
@@ -361,6 +366,10 @@ class _Loops:
         left = self.map.result[len(access.out.fixed) :]
         places = [_value(self.scope, where, point) for where in left]
         access.out.write(*places, value=parts[0] if len(parts) == 1 else Complex(*parts))
+
+
+def _always(steps: Range) -> Callable[[Point], Range]:
+    return lambda _: steps
 
 
 def _parts(element: Scalar, prim: Prim) -> list[E]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeAlias
 
 from rlx.codegen.kernels.extents import Extents
@@ -11,13 +11,13 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, maximum, minimum
 from rlx.codegen.loops.nodes import Const, LoopKind, Prim
 from rlx.dataclass import dataclass
-from rlx.ir.shape import Extent, upper
+from rlx.ir.shape import Extent, Shape, product, upper
 
 _COUNTED = ("batch", "group", "image", "item", "layer")
 """Parts that loops over nothing else are named by; of others a number is that of a row."""
 
 MOST_SUMMED = 512
-"""Steps of a long folded axis that are summed one after another: the sums of parts are added up,
+"""Steps of long folded axes that are summed one after another: the sums of parts are added up,
 so that rounding errors grow with the number of parts and of steps in one, not with their product.
 """
 
@@ -130,9 +130,9 @@ def _shrinking(
             body(Span(tail, left, index(0), stop, None if known else end))
 
 
-def is_long_sum(prim: Prim, extent: Extent) -> bool:
-    """True if sums of so many numbers are rounded, and better made of the sums of parts."""
-    return prim.is_float and upper(extent) > 2 * MOST_SUMMED
+def is_long_sum(prim: Prim, folded: Shape) -> bool:
+    """True if sums over some axes are rounded, and better made of the sums of parts."""
+    return prim.is_float and upper(product(folded)) > 2 * MOST_SUMMED
 
 
 @contextmanager
@@ -159,12 +159,32 @@ def items(
 
 
 @contextmanager
-def summed_apart(k: KernelBuilder, steps: Range, extent: Extent) -> Iterator[Range]:
-    """Open a loop over parts of the steps along a folded axis of `extent`."""
-    with k.loop("part", steps[1], start=steps[0], step=MOST_SUMMED) as start:
-        is_whole = isinstance(extent, int) and extent % MOST_SUMMED == 0
-        stop = start + MOST_SUMMED
-        yield start, stop if is_whole else k.let("stop", minimum(stop, steps[1]))
+def summed_apart(
+    k: KernelBuilder, steps: Sequence[Range], folded: Sequence[tuple[str, Extent]]
+) -> Iterator[list[Range]]:
+    """Open the loops over parts of the folded axes, given by name and extent."""
+    with ExitStack() as loops:
+        found = list(steps)
+        for number, size in enumerate(_part_sizes(tuple(extent for _, extent in folded))):
+            (start, stop), (name, extent) = steps[number], folded[number]
+            name = name if size == 1 else "part"
+            first = loops.enter_context(k.loop(name, stop, start=start, step=size))
+            end = first + size
+            if not (isinstance(extent, int) and extent % size == 0):
+                end = k.let("stop", minimum(end, stop))
+            found[number] = first, end
+        yield found
+
+
+def _part_sizes(folded: Shape) -> list[int]:
+    """Return how many steps a part has along each of the leading axes; others are not cut."""
+    inner = 1
+    for axis in reversed(range(len(folded))):
+        extent = max(1, upper(folded[axis]))
+        if inner * extent > MOST_SUMMED:
+            return [1] * axis + [MOST_SUMMED // inner]
+        inner *= extent
+    return []
 
 
 def part_of(k: KernelBuilder, name: str, number: E, parts: Number, total: Number) -> Range:

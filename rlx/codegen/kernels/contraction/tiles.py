@@ -123,8 +123,8 @@ class Tiles:
 
     @property
     def sums_apart(self) -> bool:
-        """True if the one folded axis is long, so that parts of it are summed apart."""
-        return len(self.steps) == 1 and is_long_sum(self.prim, self.steps[0][1])
+        """True if the folded axes are long, so that parts of them are summed apart."""
+        return is_long_sum(self.prim, tuple(extent for _, extent in self.steps))
 
     @property
     def blocks(self) -> Number:
@@ -195,11 +195,11 @@ class Item:
 
         def compute(panel: E, across: Span, taps: Taps) -> None:
             tile = self._tile(down, across)
-            if every.sums_apart:
+            if every.sums_apart and taps is None:
                 total = self._zeros("total", tile.rows * tile.columns)
-                with summed_apart(k, steps[0], every.steps[0][1]) as part:
+                with summed_apart(k, steps, every.steps) as part:
                     tile.zero()
-                    self._accumulate(read, down, across, panel, [part], tile)
+                    self._accumulate(read, down, across, panel, part, tile)
                     tile.store(self._add_to(total, index(0)))
                 self._store(down, across, panel, total, index(0))
                 return
@@ -272,7 +272,7 @@ class Item:
         steps, sums = (index(0), every.extents(every.steps[-1][1])), waiting
         if every.sums_apart and not self._are_blocks_apart:
             sums = self._zeros("total", kept)
-            with summed_apart(k, steps, every.steps[0][1]) as part:
+            with summed_apart(k, [steps], every.steps) as (part,):
                 self._each_block(part, add_block)
                 with k.loop("i", kept, step=every.lanes) as i:
                     self._add_to(sums, i)(index(0), index(0), k.load(waiting, i, every.lanes))
