@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 
 from rlx.errors import DTypeError, GraphError, RlxError, ShapeError
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OPS, Trait
 from rlx.ir.shape import Extent, format_shape
+from rlx.ir.source_lines import calling_source
 
 
 class Block:

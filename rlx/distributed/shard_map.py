@@ -14,7 +14,8 @@ from rlx.distributed.mesh import Mesh
 from rlx.distributed.sharding import P, Sharded, local_part, require_axes
 from rlx.errors import CommunicationError, InputError
 from rlx.ir.digest import graph_digest
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
+from rlx.ir.source_lines import calling_source
 from rlx.passes.communication.varying import Axes, Varying
 from rlx.runtime.arrays import ARRAY_CLASSES
 from rlx.tracing.arguments import positions

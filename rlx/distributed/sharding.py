@@ -9,7 +9,7 @@ import numpy as np
 from rlx.dataclass import dataclass
 from rlx.distributed.mesh import Mesh
 from rlx.errors import InputError, ShapeError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 
 Array = np.ndarray[Any, Any]
 

@@ -15,8 +15,8 @@ import numpy as np
 from rlx.dataclass import dataclass
 from rlx.distributed.lockstep import Lockstep
 from rlx.errors import CommunicationError, InputError
-from rlx.ir.graph import calling_source
 from rlx.ir.reference.collective import GROUPS, Group
+from rlx.ir.source_lines import calling_source
 
 Array = np.ndarray[Any, Any]
 

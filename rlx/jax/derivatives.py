@@ -9,7 +9,7 @@ from typing import Any
 import rlx
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, UnsupportedError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.trace import element_type
 from rlx.tree_util import tree_leaves
 

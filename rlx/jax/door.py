@@ -10,7 +10,7 @@ import importlib.util
 from typing import Any
 
 from rlx.errors import ToolchainError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.locks import importing
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.numpy.axes import static_shape
 from rlx.public_names import names_of as _names_of
 from rlx.tracing.apply import as_tracer, function, inexact

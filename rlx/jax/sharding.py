@@ -18,7 +18,7 @@ import numpy as np
 import rlx
 from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.jax.devices import THE_DEVICE, Device
 from rlx.public_names import names_of as _names_of
 

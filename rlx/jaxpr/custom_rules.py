@@ -19,7 +19,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import InternalError
 from rlx.ir import ops
-from rlx.ir.graph import is_ours
+from rlx.ir.source_lines import is_ours
 from rlx.jaxpr.internals import (
     ClosedJaxpr,
     JaxprEqn,

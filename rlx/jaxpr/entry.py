@@ -30,8 +30,9 @@ import rlx.jaxpr.shapes
 import rlx.jaxpr.shards  # noqa: F401  registers rules
 from rlx.errors import InputError, ShapeError
 from rlx.ir.dtype import as_dtype
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph
 from rlx.ir.shape import Extent
+from rlx.ir.source_lines import calling_source
 from rlx.jaxpr.custom_rules import final
 from rlx.jaxpr.internals import (
     ClosedJaxpr,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rlx.errors import ToolchainError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.locks import importing
 
 

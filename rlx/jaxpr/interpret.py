@@ -15,7 +15,7 @@ import numpy as np
 
 from rlx.errors import InternalError, NoRuleError
 from rlx.ir.dtype import as_dtype
-from rlx.ir.graph import attributed_to
+from rlx.ir.source_lines import attributed_to
 from rlx.jaxpr.internals import (
     ClosedJaxpr,
     DropVar,

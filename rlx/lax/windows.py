@@ -8,8 +8,8 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.ir.graph import calling_source
 from rlx.ir.ops.conv_geometry import same_padding
+from rlx.ir.source_lines import calling_source
 from rlx.numpy.axes import require_per_axis, static_shape
 from rlx.numpy.convolutions import conv_dimension_numbers, conv_general_dilated
 from rlx.runtime.arrays import Array

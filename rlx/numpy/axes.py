@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import ShapeError, SymbolicExtentError
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Dim, Shape, normalize_axis
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.apply import static_int
 from rlx.tracing.trace import shape_of
 

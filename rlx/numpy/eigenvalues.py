@@ -11,7 +11,7 @@ import numpy as np
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.indexing import take

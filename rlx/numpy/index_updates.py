@@ -15,8 +15,8 @@ import numpy as np
 
 from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir.dtype import DType
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Shape
+from rlx.ir.source_lines import calling_source
 from rlx.numpy import elementwise, index_modes, index_plan, indexing, shaping, updates
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 

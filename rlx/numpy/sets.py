@@ -16,8 +16,8 @@ import numpy as np
 from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import normalize_axis
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape

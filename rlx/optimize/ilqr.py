@@ -18,7 +18,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.numpy.systems import cholesky, solve_triangular
 from rlx.optimize.status import Status
 from rlx.optimize.tangents import solve_dense, with_status

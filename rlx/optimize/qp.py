@@ -19,7 +19,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.numpy.systems import lu_with_order, solve_triangular
 from rlx.optimize.status import Status
 from rlx.optimize.tangents import only_if_solved

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rlx.errors import InputError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.target import Target
 
 OPTIONAL_PASSES = (

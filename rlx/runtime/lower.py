@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rlx.codegen.regions import Region
 from rlx.errors import blamed
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph
+from rlx.ir.source_lines import calling_source
 from rlx.locks import importing
 from rlx.runtime.blas import takes_products
 from rlx.runtime.signature import require_carried

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from rlx.errors import InputError, MissedFusionError
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph
+from rlx.ir.source_lines import calling_source
 from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.reasons import MissedFusion
 from rlx.passes.pipeline import pipeline

@@ -19,7 +19,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.passes.autodiff.directions import in_many_directions
 from rlx.sparse.coloring import color_hessian, color_jacobian, readable
 from rlx.sparse.constant_indices import as_indices, taken

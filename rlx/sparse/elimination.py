@@ -19,7 +19,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.sparse.constant_indices import taken
 from rlx.sparse.pattern import Integers, Pattern, union
 from rlx.transforms.control import scan

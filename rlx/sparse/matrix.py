@@ -9,7 +9,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.sparse.constant_indices import as_indices, taken
 from rlx.sparse.elimination import solve
 from rlx.sparse.pattern import Integers, Pattern

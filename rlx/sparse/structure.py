@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import SymbolicExtentError
-from rlx.ir.graph import Value, calling_source
+from rlx.ir.graph import Value
 from rlx.ir.op import Trait
+from rlx.ir.source_lines import calling_source
 from rlx.sparse.pattern import Pattern, from_entries, stack, union
 from rlx.sparse.propagation import Reads
 from rlx.sparse.rules import propagate

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlx.errors import ToolchainError
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph
+from rlx.ir.source_lines import calling_source
 from rlx.limits import LoadLimits
 
 

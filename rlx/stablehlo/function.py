@@ -23,8 +23,9 @@ import rlx.stablehlo.products
 import rlx.stablehlo.shapes  # noqa: F401  registers rules
 from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.files import read_file
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim, Extent, format_shape
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.limits import LoadLimits, loading
 from rlx.stablehlo.interpret import run_main

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlx.errors import InternalError, NoRuleError, Source
 from rlx.ir.dtype import DType
-from rlx.ir.graph import attributed_to
+from rlx.ir.source_lines import attributed_to
 from rlx.limits import current_budget
 from rlx.stablehlo.extents import Numbers, folded, plain
 from rlx.stablehlo.module import ParsedModule

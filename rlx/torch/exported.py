@@ -21,8 +21,9 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from rlx.errors import FormatError, InputError, ShapeError
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim, Extent
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.limits import LoadLimits, loading
 from rlx.torch.decompositions import decompositions

@@ -18,11 +18,12 @@ import numpy as np
 from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, RlxError, ShapeError, Source
 from rlx.ir.dtype import DType
-from rlx.ir.graph import Graph, Value, calling_source, is_ours
+from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 from rlx.ir.reference.replay import Replay
 from rlx.ir.shape import Dim, needs_a_trace
+from rlx.ir.source_lines import calling_source, is_ours
 from rlx.runtime.arrays import Array, Plain, frozen, plain, unshared
 from rlx.runtime.eager_gateway import HANDLED, FastCalls, forget_fast_calls
 from rlx.tracing import eager, tracer

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.traced_function import Specification, specify
 

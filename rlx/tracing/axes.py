@@ -13,8 +13,8 @@ from typing import Any
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Extent
+from rlx.ir.source_lines import calling_source
 from rlx.passes.communication.varying import NONE, Axes
 from rlx.tracing.trace import TracedArray
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from rlx.errors import DTypeError, InputError, ShapeError, Source
 from rlx.ir.dtype import DType
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.tracing.promotion import ElementType, promote_types
 from rlx.tracing.pytree import TreeDef, leaf_names, leaf_paths, tree_flatten, tree_unflatten

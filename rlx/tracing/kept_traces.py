@@ -12,7 +12,8 @@ from typing import Any
 
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError, Source
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.tracing.arguments import argument_name
 from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten

@@ -16,8 +16,8 @@ import numpy as np
 from rlx.errors import DTypeError, InputError, ShapeError, SymbolicExtentError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Dim, Extent
+from rlx.ir.source_lines import calling_source
 from rlx.passes.rewrite import has_effect
 from rlx.tracing.apply import emit, static_int
 from rlx.tracing.bodies import (

@@ -19,8 +19,9 @@ import numpy as np
 from rlx.errors import DTypeError, InputError, RlxError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.from_python import require_unmasked
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim, Shape
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.passes.communication.varying import Varying
 from rlx.runtime.arrays import Array, frozen

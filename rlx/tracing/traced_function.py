@@ -17,9 +17,10 @@ from rlx.dataclass import dataclass
 from rlx.errors import InputError, RlxError
 from rlx.ir.digest import graph_digest
 from rlx.ir.dtype import DType
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Shape
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.passes.communication.varying import NONE, Axes, Varying
 from rlx.passes.rewrites.inline_calls import inline_calls

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from rlx.errors import MutationError
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Shape, product
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.errors import ConcretizationError, TraceError
 from rlx.tracing.trace import TracedArray
 

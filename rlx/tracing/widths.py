@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from rlx.errors import DTypeError
 from rlx.ir.dtype import DType, as_dtype
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 
 P = ParamSpec("P")
 R = TypeVar("R")

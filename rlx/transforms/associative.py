@@ -7,8 +7,8 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import normalize_axis
+from rlx.ir.source_lines import calling_source
 from rlx.numpy.axes import static_shape
 from rlx.tracing.bodies import at_once, line_of, require_arguments
 from rlx.tracing.pytree import TreeDef, leaf_paths, tree_flatten, tree_unflatten

@@ -12,8 +12,9 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph
 from rlx.ir.shape import Extent, normalize_axis
+from rlx.ir.source_lines import calling_source
 from rlx.numpy.axes import static_shape
 from rlx.passes.vmap import vmap as batch
 from rlx.tracing.arguments import call_names, positions

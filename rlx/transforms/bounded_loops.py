@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Dim, Extent, is_at_most
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.loops import scan_rows
 from rlx.tracing.pytree import tree_map
 from rlx.tracing.trace import element_type, shape_of

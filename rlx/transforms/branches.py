@@ -12,7 +12,7 @@ import rlx.numpy as rnp
 from rlx.errors import DTypeError, InputError, RlxError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.bodies import (
     apply,
     at_once,

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Dim, Extent, Shape
+from rlx.ir.source_lines import calling_source
 
 Axes = Mapping[int, "Buckets"]
 

@@ -21,8 +21,8 @@ from rlx.errors import InputError
 from rlx.ir import ops
 from rlx.ir.dtype import as_dtype
 from rlx.ir.foreign import Callback, callback, find_target
-from rlx.ir.graph import calling_source
 from rlx.ir.op import OpDef
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.runtime.arrays import frozen
 from rlx.tracing.apply import emit_several

@@ -27,8 +27,8 @@ from rlx.errors import (
 )
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.graph import calling_source
 from rlx.ir.reports import Report, number_of
+from rlx.ir.source_lines import calling_source
 from rlx.passes.checks import functionalize
 from rlx.tracing.apply import emit
 from rlx.tracing.pytree import (

@@ -17,9 +17,9 @@ import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.graph import calling_source
 from rlx.ir.op import OpDef
 from rlx.ir.shape import Extent, normalize_axis, product
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.apply import as_tracer, emit, graph, wrap
 from rlx.tracing.axes import NamedAxis, named_axis, varying_axes
 from rlx.tracing.pytree import tree_map

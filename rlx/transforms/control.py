@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, InputError
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Dim, Extent
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.apply import static_int
 from rlx.tracing.bodies import (
     at_once,

@@ -17,8 +17,9 @@ from typing import Any
 from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, InputError, ShapeError, Source
 from rlx.ir import ops
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
 from rlx.ir.numbering import program_nodes
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap

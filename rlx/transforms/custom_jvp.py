@@ -18,7 +18,8 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff import vjp_in_graph
 from rlx.passes.autodiff.algebra import zeros

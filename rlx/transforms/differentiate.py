@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlx.errors import InputError, ShapeError
-from rlx.ir.graph import Value, calling_source
+from rlx.ir.graph import Value
+from rlx.ir.source_lines import calling_source
 from rlx.passes.autodiff import (
     NonDifferentiableError,
     custom_derivative,

@@ -22,8 +22,9 @@ import numpy as np
 
 from rlx.errors import InputError
 from rlx.garbage import collecting_rarely
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Shape
+from rlx.ir.source_lines import calling_source
 from rlx.locks import unforkable
 from rlx.passes.precision.policy import Precision, as_policy
 from rlx.runtime.arrays import ARRAY_CLASSES

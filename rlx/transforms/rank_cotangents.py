@@ -13,8 +13,8 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
-from rlx.ir.graph import calling_source
 from rlx.ir.shape import Extent, product
+from rlx.ir.source_lines import calling_source
 from rlx.passes.communication.varying import Axes
 from rlx.tracing.axes import equal_axes, varying_axes
 from rlx.tracing.trace import element_type

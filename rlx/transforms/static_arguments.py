@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.arguments import parameter_names
 from rlx.tracing.errors import StaticArgumentError
 

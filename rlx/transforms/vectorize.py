@@ -13,7 +13,7 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.trace import shape_of
 from rlx.transforms.batch import vmap
 

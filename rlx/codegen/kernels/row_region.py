@@ -91,8 +91,8 @@ class _Region:
     levels: dict[Value, int] = field(default_factory=dict)
     """How many loops over a row come before the one that computes a value."""
     kept: dict[Value, _Kept] = field(default_factory=dict)
-    given: dict[Value, E | _Kept] = field(default_factory=dict)
-    """What later loops need not compute: numbers of the row, and values that are kept."""
+    available: dict[Value, E | _Kept] = field(default_factory=dict)
+    """What later loops do not compute again: numbers of the row, and values that are kept."""
 
     def __post_init__(self) -> None:
         self.levels = row_passes(self.graph)
@@ -130,7 +130,7 @@ class _Region:
                 yield value
 
     def _is_costly(self, value: Value) -> bool:
-        """True if a value is better loaded than computed from what is given in its loop."""
+        """True if a value is better loaded than computed in its loop."""
         pending, seen = [value], set[Value]()
         while pending:
             each = pending.pop()
@@ -163,8 +163,8 @@ class _Region:
     def _access(
         self, shape: Shape, groups: Groups, sources: Sequence[Value], targets: Sequence[StoreTarget]
     ) -> _Access:
-        """Return access to values over a shape; what is given is read no further."""
-        nodes = tuple(value.node for value in self.given)
+        """Return access to values over a shape; available ones are read no further."""
+        nodes = tuple(value.node for value in self.available)
         body = Body(
             self.graph, nodes, self.scope.k, self.scope.extents, self.inputs, self.outputs,
             is_split(self.graph),
@@ -191,20 +191,20 @@ class _Region:
             loop = _Loop(self, access, kept, folded)
             found = loop.fold()
             for node, number in zip(folded, found, strict=True):
-                self.given[node.result] = self.scope.k.let(node.op.name, real(number))
+                self.available[node.result] = self.scope.k.let(_number_name(node), real(number))
         else:
             with self.scope.k.loop("i", access.extent(0), kind=LoopKind.SIMD) as i:
                 self.step(access, kept, i)
         for each in self.kept.values():
             if self.levels[each.value] == level:
-                self.given[each.value] = each
+                self.available[each.value] = each
 
     def step(self, access: _Access, kept: Sequence[_Kept], i: E) -> list[Scalar]:
         """Compute element `i`: keep and store what is asked for, and return all sources."""
         k = self.scope.k
         evaluation = Evaluation(access, (i,))
         evaluation.count(access.roots())
-        self._give(evaluation, access, i)
+        self._set_available(evaluation, access, i)
         values = [evaluation.value(source) for source in access.sources]
         if access.targets:  # which may overwrite what the values are computed from
             pairs = zip(access.sources, values, strict=True)
@@ -215,9 +215,9 @@ class _Region:
         evaluation.store_all(access.targets)
         return values
 
-    def _give(self, evaluation: Evaluation, access: _Access, *indices: E) -> None:
+    def _set_available(self, evaluation: Evaluation, access: _Access, *indices: E) -> None:
         read = {x.value for x in access.body.evaluated_at(access.roots(), access.grid.box)}
-        for value, found in self.given.items():
+        for value, found in self.available.items():
             if value in read:
                 number = found if isinstance(found, E) else self._loaded(found, access, indices)
                 evaluation.give(value, number)
@@ -241,22 +241,27 @@ class _Region:
                 continue
             buffers = [buffer for output, buffer in self.outputs if output is value]
             is_free = not node.op.has(Trait.ELEMENTWISE) and is_pointwise(node)
-            if (level == 0 or is_free or value in self.given) and not buffers:
+            if (level == 0 or is_free or value in self.available) and not buffers:
                 continue
             groups = (tuple(range(len(value.shape))),)
             targets = [target(value, buffer, value.shape) for buffer in buffers]
             access = self._access(value.shape, groups, [value], targets).at(row)
             evaluation = Evaluation(access, ())
             evaluation.count(access.roots())
-            self._give(evaluation, access)
+            self._set_available(evaluation, access)
             number = real(evaluation.value(access.sources[0]))
-            if value not in self.given:
-                number = self.scope.k.let(node.op.name, number)
+            if value not in self.available:
+                number = self.scope.k.let(_number_name(node), number)
                 if level > 0:  # what follows from no fold may be read of other rows, too
-                    self.given[value] = number
+                    self.available[value] = number
             for each in targets:
                 at = access.locate(Address(each.at), ())
                 store(self.scope.k, each.buffer, value.dtype, at, number)
+
+
+def _number_name(node: Node) -> str:
+    """Return the variable of a number of the row: `row_sum`, `row_div`."""
+    return f"row_{node.op.name.removeprefix('reduce_')}"
 
 
 @dataclass(frozen=True, slots=True)

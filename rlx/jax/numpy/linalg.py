@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlx.errors import InputError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.numpy import linalg
 from rlx.numpy.linalg import *  # noqa: F403
 from rlx.public_names import names_of as _names_of

@@ -43,7 +43,11 @@ def fuse(
     """
     chosen = policy or FusionPolicy()
 
-    def fuse_live(graph: Graph) -> Rewritten:
+    def form(graph: Graph) -> Rewritten:
+        live = dead_code.rewrite(graph)
+        return live.then(GraphPass("fuse", contracted))
+
+    def contracted(graph: Graph) -> Rewritten:
         groups = Groups(graph, find_recomputed(graph, chosen))
         claims = Claims(groups, chosen)
         claims.run()
@@ -52,22 +56,27 @@ def fuse(
                 seen(missed)
         return contract(groups, chosen)
 
-    def run(graph: Graph) -> Rewritten:
-        done = dead_code.rewrite(graph).then(inner)
-        return done.then(live)
-
-    def fuse_inner(graph: Graph) -> Rewritten:
-        return with_bodies(graph, lambda body: run(body).graph)
-
-    inner, live = GraphPass("fuse-inner", fuse_inner), GraphPass("fuse", fuse_live)
-    return GraphPass("fuse", run, inspect.getdoc(fuse) or "")
+    return over_bodies("fuse", form, inspect.getdoc(fuse) or "")
 
 
 def _holds_nodes(node: Node) -> bool:
     return node.op.has(Trait.CONTROL) and not node.is_one_kernel
 
 
-def with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Rewritten:
+def over_bodies(name: str, form: Callable[[Graph], Rewritten], doc: str) -> GraphPass:
+    """Return the pass that applies `form` to the bodies of loops and branches, then to the graph.
+
+    Bodies of bodies come before these.
+    """
+
+    def run(graph: Graph) -> Rewritten:
+        return unchanged(graph).then(inner).then(GraphPass(name, form))
+
+    inner = GraphPass(name, lambda graph: _with_bodies(graph, lambda body: run(body).graph))
+    return GraphPass(name, run, doc)
+
+
+def _with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Rewritten:
     """Change the bodies of loops and branches, which are graphs of their own."""
     changed = {node: map_bodies(node.attrs, change) for node in graph.nodes if _holds_nodes(node)}
     if all(attrs is node.attrs for node, attrs in changed.items()):

@@ -14,7 +14,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import Position, address, composed, identity, index_map
 from rlx.ir.op import Trait
 from rlx.ir.shape import Shape, product, upper
-from rlx.passes.fusion.fuse import with_bodies
+from rlx.passes.fusion.fuse import over_bodies
 from rlx.passes.fusion.policy import FusionPolicy
 from rlx.passes.fusion.regions import connected, contracted
 from rlx.passes.lowering.phases import setup_nodes
@@ -71,13 +71,7 @@ def row_regions(target: Target, policy: FusionPolicy | None = None) -> GraphPass
         regions = find_row_regions(graph, chosen, has_vectors=target.has_vectors)
         return contracted(graph, regions, ops.row_region) if regions else unchanged(graph)
 
-    inner = GraphPass("row-regions-inner", lambda g: with_bodies(g, lambda b: form(b).graph))
-    live = GraphPass("row-regions", form)
-    return GraphPass(
-        "row-regions",
-        lambda graph: unchanged(graph).then(inner).then(live),
-        row_regions.__doc__ or "",
-    )
+    return over_bodies("row-regions", form, row_regions.__doc__ or "")
 
 
 def find_row_regions(graph: Graph, policy: FusionPolicy, *, has_vectors: bool) -> list[list[Node]]:

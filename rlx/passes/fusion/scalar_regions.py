@@ -10,7 +10,7 @@ from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
-from rlx.passes.fusion.fuse import with_bodies
+from rlx.passes.fusion.fuse import over_bodies
 from rlx.passes.fusion.regions import connected, contracted
 from rlx.passes.loops.nests import count_terms, has_elements, is_composed
 from rlx.passes.lowering.phases import setup_nodes
@@ -47,13 +47,7 @@ def scalar_regions(target: Target) -> GraphPass:
             return unchanged(graph)
         return contracted(graph, regions, ops.scalar_region, LARGEST_VALUE).then(dead_code)
 
-    inner = GraphPass("scalar-regions-inner", lambda g: with_bodies(g, lambda b: form(b).graph))
-    live = GraphPass("scalar-regions", form)
-    return GraphPass(
-        "scalar-regions",
-        lambda graph: unchanged(graph).then(inner).then(live),
-        scalar_regions.__doc__ or "",
-    )
+    return over_bodies("scalar-regions", form, scalar_regions.__doc__ or "")
 
 
 def find_regions(graph: Graph, budget: int, largest_fold: int) -> list[list[Node]]:

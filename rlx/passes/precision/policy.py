@@ -9,8 +9,8 @@ from typing import TypeAlias
 from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, InputError
 from rlx.ir.dtype import DType, as_dtype
-from rlx.ir.graph import calling_source
 from rlx.ir.op import OpDef, Trait
+from rlx.ir.source_lines import calling_source
 from rlx.target import Target
 
 OP_CLASSES: Mapping[str, frozenset[Trait]] = {

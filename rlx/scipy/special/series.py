@@ -9,7 +9,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.numpy.polynomials import polyval
 from rlx.runtime.arrays import Array
 from rlx.scipy.special.beta_function import log_rising

@@ -9,7 +9,7 @@ from typing import Any
 import rlx.numpy as rnp
 from rlx import random
 from rlx.errors import InputError, ShapeError, UnsupportedError
-from rlx.ir.graph import calling_source
+from rlx.ir.source_lines import calling_source
 from rlx.numpy import linalg
 from rlx.scipy import special
 from rlx.scipy.stats.distributions import norm

@@ -189,11 +189,15 @@ def _data(body: Block) -> Iterator[Expr]:
             yield from _below(statement.value)
 
 
-def _below(node: Expr) -> Iterator[Expr]:
-    yield node
-    if not isinstance(node, Load):
-        for operand in operands(node):
-            yield from _below(operand)
+def _below(root: Expr) -> Iterator[Expr]:
+    """Yield `root` and what it is computed from, each once however many hold it."""
+    pending, seen = [root], set[int]()
+    while pending:
+        node = pending.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            pending += () if isinstance(node, Load) else operands(node)
 
 
 def _neutral(op: BinaryOp, type: ValueType) -> Const:

@@ -13,8 +13,9 @@ from typing import Any
 
 from rlx.errors import NoRuleError
 from rlx.ir import ops
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
+from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.passes.vmap.batching import Batching, MaybeBatched, reshape_to
 from rlx.passes.vmap.registry import BY_FORMULA, Batched, batch

@@ -7,8 +7,8 @@ import pytest
 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import const, select
-from rlx.codegen.loops.nodes import BinaryOp, Buffer, Kernel, LoopKind, Prim
-from rlx.codegen.loops.passes.vectorize import vectorize
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, For, Kernel, LoopKind, Prim
+from rlx.codegen.loops.passes.vectorize import vectorize, widen_loop
 from rlx.codegen.loops.verify import verify_kernel
 from tests.codegen.loops.passes.cases import check, kernel_of, results, unchanged
 
@@ -125,3 +125,16 @@ def test_a_prefetch_is_one_for_each_cache_line_of_the_lanes() -> None:
           y[i; 16] = x[i; 16]
         """,
     )
+
+
+def test_a_chain_of_squares_that_is_one_expression_is_widened_in_linear_time() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("i", 16, kind=LoopKind.SIMD) as i:
+            value = k.load(x, i)
+            for _ in range(40):  # as a tree: 2**40 products
+                value = value * value
+            k.store(y, i, value)
+
+    (loop,) = kernel_of(write).body
+    assert isinstance(loop, For)
+    assert widen_loop(loop, 32) is not None
