@@ -72,7 +72,6 @@ rlx.codegen.kernels.linalg.solve solve solve_backward triangular_solve
 rlx.codegen.kernels.loss softmax_cross_entropy_with_logits softmax_cross_entropy_backward
 rlx.codegen.kernels.nests.scalar_region scalar_region
 rlx.codegen.kernels.nests.scan cumsum cumprod cummax cummin
-rlx.codegen.kernels.norm layer_norm rms_norm
 rlx.codegen.kernels.packed.experts grouped_matmul
 rlx.codegen.kernels.packed.int8 quantize_rows
 rlx.codegen.kernels.packed.pack_bytes pack_bytes
@@ -85,9 +84,8 @@ rlx.codegen.kernels.products.ragged ragged_matmul ragged_outer
 rlx.codegen.kernels.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 rlx.codegen.kernels.resample resample
 rlx.codegen.kernels.rope rope
-rlx.codegen.kernels.row_region row_region
+rlx.codegen.kernels.row_region row_region softmax log_softmax layer_norm rms_norm
 rlx.codegen.kernels.shape transpose
-rlx.codegen.kernels.softmax softmax log_softmax
 rlx.codegen.kernels.sort.search argmax argmin
 rlx.codegen.kernels.sort.sort sort argsort
 rlx.codegen.kernels.sort.stages sort_keys radix_counts radix_move sorted_values
@@ -247,8 +245,8 @@ rlx.ir.ops.foreign VMAP_METHODS TOKEN ffi_call effect_call
 rlx.ir.ops.fourier Array LARGEST_PRIME LONGEST dft dft_of_reals dft_to_reals dft_of_prime
     transformed spectrum_of_reals reals_of_spectrum prime_factors largest_prime prime_tables
 rlx.ir.ops.fused fused scalar_region row_region row_passes last_row_pass is_of_last_row_pass
-    row_shape operand_name is_anchor anchors_of anchor_of sibling_key are_siblings is_pointwise
-    moved needed_by
+    row_shape folded_axis operand_name is_anchor anchors_of anchor_of sibling_key are_siblings
+    is_pointwise moved needed_by
 rlx.ir.ops.indexing NO_INDEX gather gather_backward scatter scatter_add scatter_mul scatter_max
     scatter_min topk sort argsort dynamic_slice dynamic_update_slice
 rlx.ir.ops.layout pack_panels

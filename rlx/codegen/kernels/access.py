@@ -200,6 +200,11 @@ class Reads(Grouped, Generic[Element]):
         """True if nothing is computed between memory and what is read."""
         return all(source.value in self.body.inputs for source in self.roots())
 
+    @property
+    def is_cheap(self) -> bool:
+        """True if what is read may be written out several times."""
+        return self.is_stored
+
 
 @dataclass(frozen=True, slots=True)
 class GroupedReader(Reads[Scalar]):

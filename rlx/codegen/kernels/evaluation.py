@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import and_
 
 from rlx.codegen.kernels.grouped import Grouped, StoreTarget
@@ -23,14 +23,16 @@ from rlx.codegen.kernels.values import (
     literal,
     load,
     named,
+    real,
     store,
 )
+from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.math.storage import rounded
 from rlx.codegen.loops.nodes import Buffer
 from rlx.codegen.loops.scalar import cast
 from rlx.errors import InternalError
-from rlx.ir.graph import Value
+from rlx.ir.graph import Node, Value
 from rlx.ir.index_maps import (
     Index,
 )
@@ -136,11 +138,16 @@ class Evaluation:
     def _apply(self, located: Located) -> Scalar:
         node, sources = located.value.node, self._sources_of(located)
         operands = [self._element(source) for source in sources]
-        result = element(node, operands)
+        result = self._applied(node, operands)
         if all(uses_once(result, operand) for operand in operands):
             return result
         pairs = zip(node.operands, operands, strict=True)
-        return element(node, [self._named(operand, each) for operand, each in pairs])
+        return self._applied(node, [self._named(operand, each) for operand, each in pairs])
+
+    def _applied(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
+        if node.op.name == "exp" and node in self._body.weights:
+            return exp_weight(real(operands[0]))
+        return element(node, operands)
 
     def _select(self, located: Located) -> Scalar:
         """Return the element of the first alternative whose guards hold, or the fill."""

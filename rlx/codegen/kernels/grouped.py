@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
 from operator import and_
@@ -71,6 +71,8 @@ class Body:
     """True if an element is one operand's or another's, by its index."""
     stored: set[int] = field(default_factory=set)
     """Positions of the outputs that some reader or writer has taken on."""
+    weights: Container[Node] = ()
+    """Nodes whose exponentials are weights of a softmax: 0 below the normal numbers."""
 
     @property
     def anchor(self) -> Node | None:

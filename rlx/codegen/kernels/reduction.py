@@ -7,7 +7,7 @@ that the rounding error grows with the chunk and not with the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from rlx.codegen.kernels.access import JointReader, Reader, Reads, Source, Writer
@@ -161,18 +161,14 @@ def fold_row(
     fold: FoldOf[Element],
     *,
     streams: int = 1,
-    prepare: Callable[[Element], Element] = lambda value: value,
 ) -> State:
-    """Fold everything that `x` still iterates over; its last group is contiguous.
-
-    `prepare` turns an element into what is folded, such as its square.
-    """
+    """Fold everything that `x` still iterates over; its last group is contiguous."""
     groups = len(x.grid.groups) - len(x.fixed)
     with ExitStack() as stack:
         length = x.extent_of(groups - 1)
         chunked = groups > 1 or (upper(length) > ROW_CHUNK and fold.is_rounded_sum)
         if not chunked and not x.is_split:
-            return _fold_run(scope, x, fold, (scope.extents(0), x.extent(0)), streams, prepare)
+            return _fold_run(scope, x, fold, (scope.extents(0), x.extent(0)), streams)
         total = accumulators(scope.k, fold)
         for number in range(groups - 1):
             index = stack.enter_context(scope.k.loop(LOOP_NAMES[number], x.extent(0)))
@@ -181,11 +177,11 @@ def fold_row(
         if len(segments) > 1:
             for start, stop, segment in segments:
                 with _pieces(scope, (start, stop), length) as bounds:
-                    part = _fold_run(scope, segment, fold, bounds, 1, prepare)
+                    part = _fold_run(scope, segment, fold, bounds, 1)
                     assign(scope.k, fold, total, fold.join(tuple(total), part))
             return tuple(total)
         bounds = stack.enter_context(chunks(scope, length, ROW_CHUNK))
-        part = _fold_run(scope, x, fold, bounds, streams, prepare)
+        part = _fold_run(scope, x, fold, bounds, streams)
         assign(scope.k, fold, total, fold.join(tuple(total), part))
     return tuple(total)
 
@@ -196,10 +192,9 @@ def _fold_run(
     fold: FoldOf[Element],
     bounds: tuple[E, E],
     streams: int,
-    prepare: Callable[[Element], Element],
 ) -> State:
     if scope.target.has_vectors and _suits_vectors(x, fold):
-        return _fold_vectors(scope, x, fold, bounds, prepare)
+        return _fold_vectors(scope, x, fold, bounds)
     k = scope.k
     start, stop = bounds
     states = [accumulators(k, fold) for _ in range(streams)]
@@ -207,7 +202,7 @@ def _fold_run(
     with k.loop("i", width, kind=loop_kind(fold), accumulators=declared(fold, states)) as i:
         for number, state in enumerate(states):
             at = sum_of(start, i, width * number)
-            assign(k, fold, state, fold.take(tuple(state), fold.settle(k, prepare(x.read(at)))))
+            assign(k, fold, state, fold.take(tuple(state), fold.settle(k, x.read(at))))
     folded: list[State] = [tuple(state) for state in states]
     while len(folded) > 1:
         folded = [fold.join(a, b) for a, b in zip(folded[::2], folded[1::2], strict=True)]
@@ -226,7 +221,6 @@ def _fold_vectors(
     x: Reads[Element],
     fold: FoldOf[Element],
     bounds: tuple[E, E],
-    prepare: Callable[[Element], Element],
 ) -> State:
     """Fold a run by several vectors of accumulators, then these, then what is left over."""
     k = scope.k
@@ -238,7 +232,7 @@ def _fold_vectors(
     whole = k.let("whole", start + (stop - start) / step * step)
     with k.loop("i", whole, start=start, step=step) as i:
         for number, state in enumerate(states):
-            element = prepare(x.read_vector(i + number * lanes, lanes=lanes))
+            element = x.read_vector(i + number * lanes, lanes=lanes)
             assign(k, fold, state, fold.take(tuple(state), fold.settle(k, element)))
     partial: list[State] = [tuple(state) for state in states]
     while len(partial) > 1:
@@ -250,12 +244,12 @@ def _fold_vectors(
     assign(k, fold, states[0], partial[0])
     vectors = k.let("vectors", start + (stop - start) / lanes * lanes)
     with k.loop("i", vectors, start=whole, step=lanes) as i:
-        element = prepare(x.read_vector(i, lanes=lanes))
+        element = x.read_vector(i, lanes=lanes)
         assign(k, fold, states[0], fold.take(tuple(states[0]), fold.settle(k, element)))
     rest = accumulators(k, fold)
     assign(k, fold, rest, _fold_lanes(k, fold, tuple(states[0])))
     with k.loop("i", stop, start=vectors) as i:
-        element = prepare(x.read(i))
+        element = x.read(i)
         assign(k, fold, rest, fold.take(tuple(rest), fold.settle(k, element)))
     return tuple(rest)
 
@@ -300,15 +294,8 @@ def fold_columns(
     fold: FoldOf[Element],
     state: Sequence[Buffer],
     columns: Columns,
-    *,
-    prepare: Callable[[E, E, Element], Element] = lambda _, __, value: value,
-    in_order: bool = False,
 ) -> None:
-    """Fold all groups of `x` but the last into `state`, one element per column.
-
-    `prepare` turns an element, given its line and its column in the block, into what is folded:
-    line by line if `in_order`.
-    """
+    """Fold all groups of `x` but the last into `state`, one element per column."""
     k = scope.k
     runs = len(x.grid.groups) - len(x.fixed) - 1
     lengths = [x.extent_of(run) for run in range(runs)]
@@ -321,14 +308,14 @@ def fold_columns(
         if chunked:
             start, stop = stack.enter_context(chunks(scope, lengths[-1], COLUMN_CHUNK))
             fill(k, fold, part, columns.width)
-        for first, last, height in [(start, stop, 1)] if in_order else _passes(k, x, start, stop):
+        for first, last, height in _passes(k, x, start, stop):
             with k.loop("r", last, start=first, step=height) as r:
                 lines = [x.at(r + number) for number in range(height)]
                 with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
                     taken = loaded(k, part, j)
                     for number, line in enumerate(lines):
                         taken = (carried if number else settled)(k, fold, taken)
-                        value = prepare(r + number, j, line.read(columns.start + j))
+                        value = line.read(columns.start + j)
                         taken = fold.take(taken, fold.settle(k, value))
                     stored(k, fold, part, j, taken)
         if chunked:
@@ -339,11 +326,10 @@ def fold_columns(
 def _passes(k: KernelBuilder, x: Reads[Element], start: E, stop: E) -> Iterator[tuple[E, E, int]]:
     """Split a range of lines into passes over several at once, then over single ones.
 
-    Only lines that are loaded as they are: what is computed on the way would be written out
-    several times.
+    What is computed on the way is written out several times, and must be cheap.
     """
     length = x.extent_of(0)
-    if not x.is_stored or upper(length) < ROWS_AT_ONCE:
+    if not x.is_cheap or upper(length) < ROWS_AT_ONCE:
         yield start, stop, 1
         return
     if isinstance(length, int) and length % ROWS_AT_ONCE == 0:

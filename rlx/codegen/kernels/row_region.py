@@ -1,41 +1,57 @@
-"""Row regions: reductions along rows and all that reads their results, a row after another.
+"""Folds along one axis and all that reads their results, a slice after another.
 
-The loops over a row follow each other as the reductions need each other; the row stays in the
-cache between them:
+The loops over a slice follow each other as the reductions need each other; it stays in the cache
+between them:
 
     for row:
       for i: largest = max(largest, x[row, i])
       for i: weights[i] = exp(x[row, i] - largest), sum += weights[i]
       for i: y[row, i] = weights[i] / sum
 
-What a later loop reads of an earlier one is computed again if that is cheap, else kept.
+Where the axis runs fastest a slice is a row, its numbers (`largest`, `sum`) are variables, and
+vectors run along it. Otherwise slices are columns: a block of neighboring ones is computed
+together, numbers are arrays with an element for each, and vectors run across them. What a later
+loop reads of an earlier one is computed again if that is cheap, else kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 
-from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.accumulators import accumulators, assign, declared, loop_kind
-from rlx.codegen.kernels.affine import Grid, Groups, sum_of
-from rlx.codegen.kernels.along import LOCAL_ROW
+from rlx.codegen.kernels.access import Reader, Reads, Writer
+from rlx.codegen.kernels.accumulators import fill, loaded, local_state
+from rlx.codegen.kernels.affine import Grid, Groups
 from rlx.codegen.kernels.evaluation import Evaluation
-from rlx.codegen.kernels.folds import FOLDS, FoldOf, State, joined
-from rlx.codegen.kernels.grouped import Body, Grouped, StoreTarget, is_split, target
-from rlx.codegen.kernels.guards import Address, Located
+from rlx.codegen.kernels.folds import (
+    FOLDS,
+    Fold,
+    FoldOf,
+    across_columns,
+    joined,
+    peak_fold,
+)
+from rlx.codegen.kernels.grouped import Body, StoreTarget, is_split, target
+from rlx.codegen.kernels.guards import Address, Located, address_of
 from rlx.codegen.kernels.parallel import rows
-from rlx.codegen.kernels.reduction import ROW_CHUNK, STREAMED, STREAMS, chunks
+from rlx.codegen.kernels.reduction import STREAMED, STREAMS, fold_columns, fold_row
 from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.slices import Columns, column_blocks
 from rlx.codegen.kernels.values import Scalar, compute_prim, load, named, real, store
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import Index, identity
 from rlx.ir.op import Trait
-from rlx.ir.ops.fused import is_pointwise, last_row_pass, moved, row_passes, row_shape
+from rlx.ir.ops.fused import folded_axis, is_pointwise, last_row_pass, moved, row_passes, row_shape
 from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.passes.rewrite import copy_node, finish
+
+LOCAL_ROW = 8192
+"""Elements of slices that are kept on the stack: 32 KiB of f32."""
 
 SMALL_STACK = 256
 """Elements that are kept on the stack of a processor without vectors."""
@@ -47,37 +63,164 @@ MOST_RECOMPUTED = 8
 @kernel("row_region")
 def row_region(scope: Scope, *arguments: Reader | Writer, body: Graph) -> None:
     inputs = [scope.body.inputs[a.value] for a in arguments if isinstance(a, Reader)]
+    _compute(scope, body, inputs, frozenset())
+
+
+@kernel("softmax", "log_softmax", "layer_norm", "rms_norm")
+def by_formula(scope: Scope, *_: Reader | Writer, **__: object) -> None:
+    """Compute an op and what is fused with it as the op's formula spells it out."""
+    compute_by_formula(scope)
+
+
+def compute_by_formula(scope: Scope, before: Callable[[E], object] = lambda _: None) -> None:
+    """Compute what an op's formula spells out; `before` opens the code for each slice."""
+    body, own = _spelled_out(scope.body)
+    _compute(scope, body, list(scope.body.inputs.values()), own, before)
+
+
+def row_number(scope: Scope, x: Buffer, formula: Graph, row: E) -> E:
+    """Return the number of one row of `x` that a formula of one input computes."""
+    region = _Region(scope, formula, {formula.inputs[0]: x}, (), frozenset(formula.nodes))
+    slices = _Rows(region, row)
+    region.compute_slices(slices)
+    found = region.number(formula.outputs[0], slices, [])
+    assert isinstance(found, E)
+    return found
+
+
+def _compute(
+    scope: Scope,
+    graph: Graph,
+    inputs: Sequence[Buffer],
+    own: frozenset[Node],
+    before: Callable[[E], object] = lambda _: None,
+) -> None:
     outputs = [buffer for _, buffer in scope.body.outputs]
     scope.body.stored.update(range(len(outputs)))
-    bound = dict(zip(body.inputs, inputs, strict=True))
-    results = tuple(zip(body.outputs, outputs, strict=True))
-    shape = row_shape(body)
-    count = scope.extents(product(shape[:-1]))
-    with rows(scope.k, "row", count, product(shape)) as row:
-        _Region(scope, body, bound, results, shape).compute(row)
+    bound = dict(zip(graph.inputs, inputs, strict=True))
+    results = tuple(zip(graph.outputs, outputs, strict=True))
+    _Region(scope, graph, bound, results, own).compute(before)
+
+
+def _spelled_out(body: Body) -> tuple[Graph, frozenset[Node]]:
+    """Return a body with its anchor's formula in the place of the anchor, and the nodes of that."""
+    target, value_map, own = Graph(body.graph.name), dict[Value, Value](), frozenset[Node]()
+    for node in body.graph.nodes:
+        if node is not body.anchor:
+            copy_node(target, node, value_map)
+            continue
+        assert node.op.decompose is not None
+        first = len(target.nodes)
+        operands = [value_map[operand] for operand in node.operands]
+        value_map[node.result] = node.op.decompose(*operands, **node.attrs.as_dict())
+        own = frozenset(target.nodes[first:])
+    finish(target, body.graph, value_map)
+    return target, own
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A value of each element in memory: in a local array, or in a result at the same place."""
+
+    value: Value
+    local: Buffer | None
+    result: StoreTarget | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Access(Grouped):
-    """What one loop over a row reads and stores, or what is computed once for a row."""
+class _Access(Reads[tuple[Scalar, ...]]):
+    """What one loop over a slice reads, keeps and stores, or what is computed once for a slice."""
 
+    region: _Region
     sources: tuple[Located, ...]
+    """What is folded or asked for; then what is kept."""
+    kept: tuple[_Kept, ...] = ()
     targets: tuple[StoreTarget, ...] = ()
+    columns: Columns | None = None
+    ahead: _Access | None = None
+    """The next slice, where it is worth a prefetch while this one is computed."""
 
     def roots(self) -> list[Located]:
         return [*self.sources, *(each.source for each in self.targets)]
 
     def stored(self) -> list[tuple[str, Index]]:
-        return [(each.buffer.name, each.at) for each in self.targets]
+        stores = [*self.targets, *(each.result for each in self.kept if each.result)]
+        return [(each.buffer.name, each.at) for each in stores]
 
+    @property
+    def is_stored(self) -> bool:
+        plain = all(source.value in self.body.inputs for source in self.sources)
+        return plain and not self.targets
 
-@dataclass(slots=True)
-class _Kept:
-    """A value of a row in memory: in a local array, or in a result at the row's place."""
+    @property
+    def is_cheap(self) -> bool:
+        computes_only = not self.targets and not self.kept
+        return computes_only and not any(self.region.is_costly(x.value) for x in self.sources)
 
-    value: Value
-    local: Buffer | None
-    result: StoreTarget | None
+    def read_vector(self, *indices: E, lanes: int) -> tuple[Scalar, ...]:
+        """Return vectors of operands in memory."""
+        evaluation = Evaluation(self, self._places(indices), lanes=lanes)
+        evaluation.count(self.sources)
+        return tuple(evaluation.value(source) for source in self.sources)
+
+    def read(self, *indices: E) -> tuple[Scalar, ...]:
+        """Compute an element, or the numbers of a column: keep and store what is asked for."""
+        k, places = self.body.k, self._places(indices)
+        if self.ahead is not None:
+            self.ahead.prefetch(*indices)
+        evaluation = Evaluation(self, places)
+        evaluation.count(self.roots())
+        self._set_available(evaluation, indices)
+        values = [evaluation.value(source) for source in self.sources]
+        if self.targets or self.kept:  # which may overwrite what the values are computed from
+            pairs = zip(self.sources, values, strict=True)
+            values = [named(k, f"{x.value.op.name}_value", value) for x, value in pairs]
+        folded = len(values) - len(self.kept)
+        for each, value in zip(self.kept, values[folded:], strict=True):
+            if each.local is not None:
+                k.store(each.local, self._local_place(indices), real(value))
+            elif each.result is not None:
+                at = self.locate(Address(each.result.at), places)
+                store(k, each.result.buffer, each.value.dtype, at, value)
+        evaluation.store_all(self.targets)
+        return tuple(values[:folded])
+
+    def prefetch(self, *indices: E) -> None:
+        """Prefetch the elements of operands that are as large as what is computed."""
+        box = self.grid.box
+        for located in self.body.evaluated_at(self.roots(), box):
+            memory = self.body.inputs.get(located.value)
+            if memory is not None and located.value.shape == self.grid.shape:
+                self.body.k.prefetch(memory, self.locate(address_of(located, box), indices))
+
+    def _places(self, indices: tuple[E, ...]) -> tuple[E, ...]:
+        """Return indices in the whole array of those in a block of columns."""
+        if self.columns is None or not indices:
+            return indices
+        return (*indices[:-1], self.columns.start + indices[-1])
+
+    def _local_place(self, indices: tuple[E, ...]) -> E:
+        if self.columns is None:
+            return indices[-1]
+        return self.fixed[-1] * self.columns.most + indices[-1]
+
+    def _set_available(self, evaluation: Evaluation, indices: tuple[E, ...]) -> None:
+        read = {x.value for x in self.body.evaluated_at(self.roots(), self.grid.box)}
+        for value, found in self.region.available.items():
+            if value in read:
+                evaluation.give(value, self._load(found, indices))
+
+    def _load(self, found: E | Buffer | _Kept, indices: tuple[E, ...]) -> E:
+        k = self.body.k
+        if isinstance(found, E):
+            return found
+        if isinstance(found, Buffer):
+            return k.load(found, indices[-1])
+        if found.local is not None:
+            return k.load(found.local, self._local_place(indices))
+        assert found.result is not None
+        at = self.locate(Address(found.result.at), self._places(indices))
+        return real(load(k, found.result.buffer, found.value.dtype, at))
 
 
 @dataclass(slots=True)
@@ -86,50 +229,134 @@ class _Region:
     graph: Graph
     inputs: Mapping[Value, Buffer]
     outputs: tuple[tuple[Value, Buffer], ...]
-    shape: Shape
-    """That of which each row is computed."""
+    own: frozenset[Node]
+    """The nodes of a softmax's formula: weights, which are 0 below the normal numbers, and a
+    maximum whose NaN the result has anyway."""
     levels: dict[Value, int] = field(default_factory=dict)
-    """How many loops over a row come before the one that computes a value."""
+    """How many loops over a slice come before the one that computes a value."""
     kept: dict[Value, _Kept] = field(default_factory=dict)
-    available: dict[Value, E | _Kept] = field(default_factory=dict)
-    """What later loops do not compute again: numbers of the row, and values that are kept."""
+    available: dict[Value, E | Buffer | _Kept] = field(default_factory=dict)
+    """What later loops do not compute again: numbers of slices, and values that are kept."""
+    users: dict[Value, list[Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.levels = row_passes(self.graph)
-        self._choose_kept()
+        self.levels, self.users = row_passes(self.graph), self.graph.users()
+
+    @property
+    def shape(self) -> Shape:
+        """That of which each slice is computed."""
+        return row_shape(self.graph)
+
+    @property
+    def groups(self) -> Groups:
+        axes, axis = tuple(range(len(self.shape))), folded_axis(self.graph)
+        if self.inner == 1:
+            return axes[:axis], axes[axis:]
+        return axes[:axis], axes[axis : axis + 1], axes[axis + 1 :]
+
+    @property
+    def length(self) -> Extent:
+        return self.shape[folded_axis(self.graph)]
+
+    @property
+    def outer(self) -> Extent:
+        return product(self.shape[: folded_axis(self.graph)])
+
+    @property
+    def inner(self) -> Extent:
+        return product(self.shape[folded_axis(self.graph) + 1 :])
+
+    def compute(self, before: Callable[[E], object]) -> None:
+        """Compute all results."""
+        scope, work = self.scope, product(self.shape)
+        if self.inner == 1:
+            with rows(scope.k, "row", scope.extents(self.outer), work) as row:
+                before(row)
+                self.compute_slices(_Rows(self, row))
+        else:
+            with column_blocks(scope, self.outer, self.inner, work, kept=self.length) as columns:
+                self.compute_slices(_Block(self, columns.outer, columns))
+
+    def compute_slices(self, slices: _Slices) -> None:
+        self._choose_kept(1 if slices.columns is None else slices.columns.most)
+        self._once(0, slices)
+        for level in range(last_row_pass(self.graph) + 1):
+            self._loop(level, slices)
+            self._once(level + 1, slices)
 
     # What is computed where
 
-    def _choose_kept(self) -> None:
+    def _choose_kept(self, width: int) -> None:
         """Keep what a later loop reads of an earlier one, where that is costly or stored anyway."""
         stored = {value: buffer for value, buffer in self.outputs if value.shape == self.shape}
         room = LOCAL_ROW if self.scope.target.has_vectors else SMALL_STACK
+        taken = set[Value]()
         for value in self._crossing():
+            held = next((v for v in stored if v not in taken and self._holds(v, value)), None)
+            size = upper(self.length) * width
             if value in stored and not value.dtype.is_low_precision:
                 self.kept[value] = _Kept(value, None, target(value, stored[value], self.shape))
-            elif self._is_costly(value) and upper(self.shape[-1]) <= room:
-                room -= upper(self.shape[-1])
+            elif not self.is_costly(value):
+                continue
+            elif held is not None:
+                taken.add(held)
+                place = target(held, stored[held], self.shape)
+                self.kept[value] = _Kept(value, None, place)
+            elif size <= room:
+                room -= size
                 prim = compute_prim(value.dtype)
-                local = self.scope.k.local(f"{value.op.name}_values", prim, upper(self.shape[-1]))
+                local = self.scope.k.local(f"{value.op.name}_values", prim, size)
                 self.kept[value] = _Kept(value, local, None)
 
     def _crossing(self) -> Iterator[Value]:
-        """Yield the values of a row, in order, that a later loop than their own reads in place."""
+        """Yield the values, in order, that a later loop than their own reads in place."""
         last: dict[Value, int] = {}
         read_elsewhere = moved(self.graph)
         for node in self.graph.nodes:
-            level = self.levels[node.result] - node.op.has(Trait.REDUCTION)
             for operand in node.operands:
-                last[operand] = max(last.get(operand, 0), level)
+                last[operand] = max(last.get(operand, 0), self._reading_level(node))
         for node in self.graph.nodes:
-            value = node.result
+            value = node.results[0]
             if node in read_elsewhere:
                 continue
             is_computed = node.operands and value.shape == self.shape
             if is_computed and last.get(value, 0) > self.levels[value] and is_pointwise(node):
                 yield value
 
-    def _is_costly(self, value: Value) -> bool:
+    def _reading_level(self, node: Node) -> int:
+        """Return the loop in which a node reads its operands."""
+        return self.levels[node.results[0]] - node.op.has(Trait.REDUCTION)
+
+    def _holds(self, result: Value, value: Value) -> bool:
+        """True if the memory of a result may keep another value until the result is stored.
+
+        Where that is an operand's, no later loop may read the operand, nor the same loop store
+        anything, which may be computed after the value is kept.
+        """
+        buffer = next(buffer for output, buffer in self.outputs if output is result)
+        same = result.dtype is value.dtype and not value.dtype.is_low_precision
+        if not same or result in self.kept or self.levels[result] < self._last_reads()[value]:
+            return False
+        if not buffer.may_alias:
+            return True
+        level, last = self.levels[value], self._last_reads({*self.kept, value})
+        alike = (x for x in self.inputs if x.type == result.type)
+        return not self._results(level) and all(last.get(x, 0) <= level for x in alike)
+
+    def _last_reads(self, kept: Collection[Value] = ()) -> dict[Value, int]:
+        """Return the last loop that reads each value, or computes anew what is made of it.
+
+        Values in `kept` are not computed anew.
+        """
+        last: dict[Value, int] = {}
+        for node in reversed(self.graph.nodes):
+            at, computed = self._reading_level(node), node.results[0]
+            if not node.op.has(Trait.REDUCTION) and computed not in kept:
+                at = max(at, last.get(computed, 0))
+            last |= {operand: max(at, last.get(operand, 0)) for operand in node.operands}
+        return last
+
+    def is_costly(self, value: Value) -> bool:
         """True if a value is better loaded than computed in its loop."""
         pending, seen = [value], set[Value]()
         while pending:
@@ -147,116 +374,216 @@ class _Region:
         return len(seen) > MOST_RECOMPUTED
 
     def _results(self, level: int) -> list[tuple[Value, Buffer]]:
-        """Return the results with an element for each of a row that a loop stores."""
+        """Return the results with an element for each of a slice that a loop stores."""
         full = ((v, b) for v, b in self.outputs if v.shape == self.shape)
         return [(value, buffer) for value, buffer in full if self.levels[value] == level]
 
+    def _numbers(self, level: int) -> list[Value]:
+        """Return the numbers of slices that follow from the folds before `level`.
+
+        Before all folds these are results alone: the rest of that level are rows and columns, too.
+        """
+        outputs = {output for output, _ in self.outputs}
+        values = (r for r, at in self.levels.items() if at == level and r.shape != self.shape)
+        return [v for v in values if v in outputs or (level and self._is_computed_once(v))]
+
+    def _is_computed_once(self, value: Value) -> bool:
+        """True for a number that elements or later numbers are computed from, or several are."""
+        if _is_view(value) or value in self.available:
+            return False
+        readers = list(self._readers(value))
+        beyond = (x.shape == self.shape or self.levels[x] > self.levels[value] for x in readers)
+        return len(readers) > 1 or any(beyond)
+
+    def _readers(self, value: Value) -> Iterator[Value]:
+        """Yield what is computed from a value, or from views of it."""
+        for node in self.users[value]:
+            for result in node.results:
+                if result.shape != self.shape and _is_view(result):
+                    yield from self._readers(result)
+                else:
+                    yield result
+
     # Loops
 
-    def compute(self, row: E) -> None:
-        """Compute all results of one row."""
-        self._once(0, row)
-        for level in range(last_row_pass(self.graph) + 1):
-            self._loop(level, row)
-            self._once(level + 1, row)
+    def fold_of(self, node: Node) -> Fold:
+        dtype = node.operands[0].dtype
+        if node in self.own and node.op is ops.reduce_max:
+            return peak_fold(dtype)
+        return FOLDS[node.op.name](dtype)
 
-    def _access(
-        self, shape: Shape, groups: Groups, sources: Sequence[Value], targets: Sequence[StoreTarget]
+    def access(
+        self,
+        shape: Shape,
+        groups: Groups,
+        sources: Sequence[Value],
+        kept: Sequence[_Kept],
+        targets: Sequence[StoreTarget],
+        columns: Columns | None,
     ) -> _Access:
         """Return access to values over a shape; available ones are read no further."""
         nodes = tuple(value.node for value in self.available)
         body = Body(
             self.graph, nodes, self.scope.k, self.scope.extents, self.inputs, self.outputs,
-            is_split(self.graph),
+            is_split(self.graph), weights=self.own,
         )  # fmt: skip
         grid = Grid.over(shape, groups, self.scope.extents)
-        located = tuple(Located(value, identity(shape)) for value in sources)
-        return _Access(body, grid, located, tuple(targets))
+        values = (*sources, *(each.value for each in kept))
+        located = tuple(Located(value, identity(shape)) for value in values)
+        return _Access(body, grid, self, located, tuple(kept), tuple(targets), columns)
 
-    def _loop(self, level: int, row: E) -> None:
-        """Pass over a row: fold it, keep and store what is computed on the way."""
+    def _loop(self, level: int, slices: _Slices) -> None:
+        """Pass over each slice: fold it, keep and store what is computed on the way."""
         folded = [
             node
             for node in self.graph.nodes
             if node.op.has(Trait.REDUCTION) and self.levels[node.result] == level + 1
         ]
+        in_result = {v for v, k in self.kept.items() if k.result and k.result.value is v}
+        kept = [
+            each
+            for value, each in self.kept.items()
+            if self.levels[value] == level and value not in in_result
+        ]
         targets = [target(v, buffer, self.shape) for v, buffer in self._results(level)]
-        kept = [k for k in self.kept.values() if k.local and self.levels[k.value] == level]
-        if not folded and not targets and not kept:
-            return
-        sources = [*(node.operands[0] for node in folded), *(each.value for each in kept)]
-        axes = tuple(range(len(self.shape)))
-        access = self._access(self.shape, (axes[:-1], axes[-1:]), sources, targets).at(row)
-        if folded:
-            loop = _Loop(self, access, kept, folded)
-            found = loop.fold()
-            for node, number in zip(folded, found, strict=True):
-                self.available[node.result] = self.scope.k.let(_number_name(node), real(number))
-        else:
-            with self.scope.k.loop("i", access.extent(0), kind=LoopKind.SIMD) as i:
-                self.step(access, kept, i)
-        for each in self.kept.values():
-            if self.levels[each.value] == level:
-                self.available[each.value] = each
+        if folded or targets or kept:
+            sources = [node.operands[0] for node in folded]
+            access = self.access(self.shape, self.groups, sources, kept, targets, slices.columns)
+            if folded:
+                ahead = access.at(slices.outer + 1) if self._is_streamed(level) else None
+                found = slices.fold(replace(access.at(slices.outer), ahead=ahead), folded)
+                self.available |= {
+                    n.result: number for n, number in zip(folded, found, strict=True)
+                }
+            else:
+                slices.visit(access.at(slices.outer))
+        self.available |= {v: k for v, k in self.kept.items() if self.levels[v] == level}
 
-    def step(self, access: _Access, kept: Sequence[_Kept], i: E) -> list[Scalar]:
-        """Compute element `i`: keep and store what is asked for, and return all sources."""
-        k = self.scope.k
-        evaluation = Evaluation(access, (i,))
-        evaluation.count(access.roots())
-        self._set_available(evaluation, access, i)
-        values = [evaluation.value(source) for source in access.sources]
-        if access.targets:  # which may overwrite what the values are computed from
-            pairs = zip(access.sources, values, strict=True)
-            values = [named(k, f"{x.value.op.name}_value", value) for x, value in pairs]
-        for each, value in zip(kept, values[len(values) - len(kept) :], strict=True):
-            assert each.local is not None
-            k.store(each.local, i, real(value))
-        evaluation.store_all(access.targets)
-        return values
+    def _is_streamed(self, level: int) -> bool:
+        """True for a later fold of rows that come from memory beyond the cache of a core."""
+        large = (x.type for x in self.inputs if x.shape == self.shape and x.type.is_static)
+        size = sum(type.bytes for type in large)
+        return level > 0 and self.inner == 1 and size > self.scope.target.l2
 
-    def _set_available(self, evaluation: Evaluation, access: _Access, *indices: E) -> None:
-        read = {x.value for x in access.body.evaluated_at(access.roots(), access.grid.box)}
-        for value, found in self.available.items():
-            if value in read:
-                number = found if isinstance(found, E) else self._loaded(found, access, indices)
-                evaluation.give(value, number)
+    def _once(self, level: int, slices: _Slices) -> None:
+        """Compute the numbers of slices that follow from the folds so far, and store results."""
+        for value in self._numbers(level):
+            stores = [target(v, buffer, value.shape) for v, buffer in self.outputs if v is value]
+            found = self.number(value, slices, stores)
+            if level:  # what follows from no fold may be read of other slices, too
+                self.available[value] = found
 
-    def _loaded(self, kept: _Kept, access: _Access, indices: tuple[E, ...]) -> E:
-        k = self.scope.k
-        if kept.local is not None:
-            return k.load(kept.local, indices[-1])
-        assert kept.result is not None
-        at = access.locate(Address(kept.result.at), indices)
-        return real(load(k, kept.result.buffer, kept.value.dtype, at))
+    def number(self, value: Value, slices: _Slices, stores: Sequence[StoreTarget]) -> E | Buffer:
+        """Compute and store a number of each slice."""
+        groups = self._number_groups(value.shape)
+        access = self.access(value.shape, groups, [value], [], [], slices.columns)
+        return slices.compute(access.at(slices.outer), value, stores)
 
-    def _once(self, level: int, row: E) -> None:
-        """Compute the numbers of a row that follow from its folds so far, and store results.
+    def _number_groups(self, shape: Shape) -> Groups:
+        """Return the axes of numbers of slices by those of the outer and inner slices."""
+        axes = tuple(range(len(shape)))
+        if self.inner == 1:
+            return (axes,)
+        split = (product(shape[:at]) == self.outer for at in axes)
+        first = next(at for at, is_split in enumerate(split) if is_split)
+        return axes[:first], axes[first:]
 
-        Before all folds these are results alone: the rest of that level are rows and columns, too.
-        """
-        for node in self.graph.nodes:
-            value = node.result
-            if self.levels[value] != level or value.shape == self.shape:
-                continue
-            buffers = [buffer for output, buffer in self.outputs if output is value]
-            is_free = not node.op.has(Trait.ELEMENTWISE) and is_pointwise(node)
-            if (level == 0 or is_free or value in self.available) and not buffers:
-                continue
-            groups = (tuple(range(len(value.shape))),)
-            targets = [target(value, buffer, value.shape) for buffer in buffers]
-            access = self._access(value.shape, groups, [value], targets).at(row)
-            evaluation = Evaluation(access, ())
-            evaluation.count(access.roots())
-            self._set_available(evaluation, access)
-            number = real(evaluation.value(access.sources[0]))
-            if value not in self.available:
-                number = self.scope.k.let(_number_name(node), number)
-                if level > 0:  # what follows from no fold may be read of other rows, too
-                    self.available[value] = number
-            for each in targets:
-                at = access.locate(Address(each.at), ())
-                store(self.scope.k, each.buffer, value.dtype, at, number)
+
+class _Slices(ABC):
+    """A row, or a block of columns."""
+
+    columns: Columns | None
+
+    def __init__(self, region: _Region, outer: E, columns: Columns | None = None) -> None:
+        self.region, self.outer, self.columns = region, outer, columns
+        self.scope, self.k = region.scope, region.scope.k
+
+    @abstractmethod
+    def fold(self, access: _Access, folded: Sequence[Node]) -> list[E | Buffer]:
+        """Fold all elements; return a number for each node, of each slice."""
+
+    @abstractmethod
+    def visit(self, access: _Access) -> None:
+        """Keep and store all elements."""
+
+    @abstractmethod
+    def compute(self, access: _Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
+        """Compute and store a number of each slice."""
+
+    def _store(self, access: _Access, stores: Sequence[StoreTarget], number: E, *at: E) -> None:
+        for each in stores:
+            place = access.locate(Address(each.at), at)
+            store(self.k, each.buffer, each.value.dtype, place, number)
+
+
+class _Rows(_Slices):
+    """A row: numbers are variables, vectors run along it."""
+
+    def fold(self, access: _Access, folded: Sequence[Node]) -> list[E | Buffer]:
+        fold = joined([self.region.fold_of(node) for node in folded])
+        streams = self._streams(access, fold)
+        state = fold_row(self.scope, access, fold, streams=streams)
+        numbers = fold.finish(state, self.scope.extents(self.region.length))
+        pairs = zip(folded, numbers, strict=True)
+        return [self.k.let(_number_name(node), real(number)) for node, number in pairs]
+
+    def _streams(self, access: _Access, fold: FoldOf[tuple[Scalar, ...]]) -> int:
+        """Several sets of accumulators hide how long an addition takes."""
+        length = self.region.length
+        known = isinstance(length, int) and length >= STREAMED and length % STREAMS == 0
+        plain = len(access.sources) == 1 and not access.targets
+        return STREAMS if known and plain and fold.free_order is not None else 1
+
+    def visit(self, access: _Access) -> None:
+        with self.k.loop("i", access.extent(0), kind=LoopKind.SIMD) as i:
+            access.read(i)
+
+    def compute(self, access: _Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
+        number = self.k.let(_number_name(value.node), real(access.read()[0]))
+        self._store(access, stores, number)
+        return number
+
+
+class _Block(_Slices):
+    """A block of columns: numbers are arrays with an element for each, vectors run across them."""
+
+    columns: Columns
+
+    def fold(self, access: _Access, folded: Sequence[Node]) -> list[E | Buffer]:
+        k, width = self.k, self.columns.width
+        folds = [across_columns(self.region.fold_of(node)) for node in folded]
+        named_folds = [
+            replace(fold, names=(_number_name(n),)) for fold, n in zip(folds, folded, strict=True)
+        ]
+        fold = joined(named_folds)
+        state = local_state(k, fold, self.columns.most)
+        fill(k, fold, state, width)
+        columns = replace(self.columns, start=self.scope.extents(0))  # the access adds it
+        fold_columns(self.scope, access, fold, state, columns)
+        if any(node.op is ops.reduce_mean for node in folded):
+            with k.loop("j", width, kind=LoopKind.SIMD) as j:
+                count = self.scope.extents(self.region.length)
+                numbers = fold.finish(loaded(k, state, j), count)
+                for buffer, number in zip(state, numbers, strict=True):
+                    k.store(buffer, j, real(number))
+        return list(state)
+
+    def visit(self, access: _Access) -> None:
+        with self.k.loop("r", access.extent(0)) as r:
+            line = access.at(r)
+            with self.k.loop("j", self.columns.width, kind=LoopKind.SIMD) as j:
+                line.read(j)
+
+    def compute(self, access: _Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
+        name, known = _number_name(value.node), self.region.available.get(value)
+        kept = known or self.k.local(name, compute_prim(value.dtype), self.columns.most)
+        assert isinstance(kept, Buffer)
+        with self.k.loop("j", self.columns.width, kind=LoopKind.SIMD) as j:
+            number = self.k.let(name, real(access.read(j)[0]))
+            if known is None:
+                self.k.store(kept, j, number)
+            self._store(access, stores, number, self.columns.start + j)
+        return kept
 
 
 def _number_name(node: Node) -> str:
@@ -264,51 +591,6 @@ def _number_name(node: Node) -> str:
     return f"row_{node.op.name.removeprefix('reduce_')}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Loop:
-    """A loop that folds the elements of a row."""
-
-    region: _Region
-    access: _Access
-    kept: Sequence[_Kept]
-    folded: Sequence[Node]
-
-    def fold(self) -> tuple[Scalar, ...]:
-        k, extents = self.region.scope.k, self.region.scope.extents
-        folds = [FOLDS[node.op.name](node.operands[0].dtype) for node in self.folded]
-        fold = joined(folds)
-        length = self.region.shape[-1]
-        if upper(length) > ROW_CHUNK and fold.is_rounded_sum:
-            total = accumulators(k, fold)
-            with chunks(self.region.scope, length, ROW_CHUNK) as bounds:
-                part = self._part(fold, bounds, 1)
-                assign(k, fold, total, fold.join(tuple(total), part))
-            state: State = tuple(total)
-        else:
-            bounds = extents(0), self.access.extent(0)
-            state = self._part(fold, bounds, self._streams(fold, length))
-        found = fold.finish(state, extents(length))
-        assert isinstance(found, tuple)
-        return found
-
-    def _streams(self, fold: FoldOf[tuple[Scalar, ...]], length: Extent) -> int:
-        """Several sets of accumulators hide how long an addition takes."""
-        known = isinstance(length, int) and length >= STREAMED and length % STREAMS == 0
-        plain = not self.kept and not self.access.targets and len(self.folded) == 1
-        return STREAMS if known and plain and fold.free_order is not None else 1
-
-    def _part(self, fold: FoldOf[tuple[Scalar, ...]], bounds: tuple[E, E], streams: int) -> State:
-        k, (start, stop) = self.region.scope.k, bounds
-        states = [accumulators(k, fold) for _ in range(streams)]
-        width = (stop - start) / streams
-        loop = k.loop("i", width, kind=loop_kind(fold), accumulators=declared(fold, states))
-        with loop as i:
-            for number, state in enumerate(states):
-                at = sum_of(start, i, width * number)
-                found = self.region.step(self.access, self.kept, at)[: len(self.folded)]
-                element = fold.settle(k, tuple(found))
-                assign(k, fold, state, fold.take(tuple(state), element))
-        folded: list[State] = [tuple(state) for state in states]
-        while len(folded) > 1:
-            folded = [fold.join(a, b) for a, b in zip(folded[::2], folded[1::2], strict=True)]
-        return folded[0]
+def _is_view(value: Value) -> bool:
+    """True for a value that moves elements of another without computing."""
+    return not value.op.has(Trait.ELEMENTWISE) and is_pointwise(value.node)

@@ -124,8 +124,18 @@ def is_of_last_row_pass(body: Graph, index: int) -> bool:
 
 
 def row_shape(body: Graph) -> Shape:
-    """Return the shape whose rows a row region passes over."""
-    return next(node for node in body.nodes if node.op.has(Trait.REDUCTION)).operands[0].shape
+    """Return the shape whose rows, or columns, a row region passes over."""
+    return _first_reduction(body).operands[0].shape
+
+
+def folded_axis(body: Graph) -> int:
+    """Return the axis along which a row region folds: others that it folds have one element."""
+    axes, shape = reduced_axes(_first_reduction(body)), row_shape(body)
+    return next((axis for axis in axes if shape[axis] != 1), axes[-1])
+
+
+def _first_reduction(body: Graph) -> Node:
+    return next(node for node in body.nodes if node.op.has(Trait.REDUCTION))
 
 
 def operand_name(name: str, type: TensorType) -> str:

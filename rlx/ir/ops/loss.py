@@ -8,7 +8,7 @@ from rlx.ir.graph import Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import cast, eq, where
 from rlx.ir.ops.precision import in_single_precision
-from rlx.ir.ops.reduction import log_softmax, reduce_sum, softmax
+from rlx.ir.ops.reduction import log_softmax, reduce_sum, softmax_formula
 from rlx.ir.ops.requirements import (
     require_dtype,
     require_nonempty_axis,
@@ -44,7 +44,7 @@ def softmax_cross_entropy_with_logits(logits: TensorType, labels: TensorType) ->
 @in_single_precision
 def softmax_cross_entropy_backward_formula(logits: Value, labels: Value, d_loss: Value) -> Value:
     """For derivatives only, as `softmax_cross_entropy_formula`."""
-    difference = softmax(logits, axis=-1) - one_hot(logits, labels)
+    difference = softmax_formula(logits, axis=-1) - one_hot(logits, labels)
     return difference * reshape(d_loss, shape=(*d_loss.shape, 1))
 
 

@@ -145,7 +145,7 @@ def softmax_formula(x: Value, *, axis: int) -> Value:
     """The maximum cancels, so that no derivative need pass through it."""
     shifted = x - stop_gradient(reduce_max(x, axes=(axis,), keepdims=True))
     weights = exp(shifted)
-    return weights / reduce_sum(weights, axes=(axis,), keepdims=True)
+    return weights * (1.0 / reduce_sum(weights, axes=(axis,), keepdims=True))
 
 
 @op(_FAMILY, Trait.IN_PLACE, *ROW_WISE, decompose=softmax_formula)
