@@ -23,7 +23,7 @@ from rlx.errors import (
     UnsupportedError,
 )
 from rlx.limits import current_budget, is_too_large
-from rlx.onnx import functions, host, leaves, symbolic
+from rlx.onnx import functions, host, leaves, symbolic, text_labels
 from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.errors import ForeignDTypeError, relocated, unknown_operator
 from rlx.onnx.folding import fold
@@ -297,6 +297,9 @@ class Importer:
         if holds_bodies or not all(map(is_known, inputs)):
             if found.name == "Identity" and isinstance(inputs[0], Deferred):
                 return inputs[0]
+            moved = text_labels.applied(found, inputs, attributes)
+            if moved is not None:
+                return moved
             foreign = next((v for v in inputs if not is_supported(v)), None)
             if foreign is not None and not holds_bodies:
                 raise needs_all(proto, inputs)
@@ -307,7 +310,8 @@ class Importer:
         except ForeignDTypeError:
             pass
         self.by_numpy.update(proto.output)
-        return host.apply(found, inputs, attributes)
+        moved = fold(lambda: text_labels.applied(found, inputs, attributes))
+        return host.apply(found, inputs, attributes) if moved is None else moved
 
     def _inputs(
         self, proto: Any, found: Operator, version: int, attributes: dict[str, Any], scope: Scope

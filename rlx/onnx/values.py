@@ -74,23 +74,33 @@ class Deferred:
     finish: Callable[[Array], Any]
     labels: tuple[Any, ...] = ()
     """What the numbers are indices of, or the columns are of."""
+    is_elementwise: bool = False
+    """The numbers are indices of labels, one for each element."""
 
 
 def _finished(kept: Any, children: list[Any]) -> Any:
-    (array,), (finish, labels) = children, kept
+    (array,), (finish, *labels) = children, kept
     known = isinstance(array, np.ndarray)
-    return finish(array) if known else Deferred(array, finish, labels)
+    return finish(array) if known else Deferred(array, finish, *labels)
 
 
 register_pytree_node(
-    Deferred, lambda value: ((value.array,), (value.finish, value.labels)), _finished
+    Deferred,
+    lambda value: ((value.array,), (value.finish, value.labels, value.is_elementwise)),
+    _finished,
 )
 
 
-def deferred(array: Any, finish: Callable[[Array], Any], labels: tuple[Any, ...] = ()) -> Any:
+def deferred(
+    array: Any,
+    finish: Callable[[Array], Any],
+    labels: tuple[Any, ...] = (),
+    *,
+    is_elementwise: bool = False,
+) -> Any:
     """Return `finish(array)`, after the run where the array is traced."""
     if isinstance(array, TracedArray):
-        return Deferred(array, finish, labels)
+        return Deferred(array, finish, labels, is_elementwise)
     return finish(np.asarray(array))
 
 

@@ -206,6 +206,76 @@ def test_probabilities_are_maps_by_label(labels: dict[str, Any]) -> None:
     assert session._fast_path is not None  # maps are made of its outputs, without looking it up
 
 
+def labelled(*nodes: Any, inputs: dict[str, Any] | None = None) -> Any:
+    """Return a model of nodes on strings, of which `names` are `COLORS`."""
+    inputs = {"x": (INT64, ["rows"]), **(inputs or {})}
+    made = model([*nodes], inputs, ["y"], {"names": np.asarray(COLORS, object)}, opset=17)
+    made.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 3))
+    return types_of(made, y=onnx.helper.make_tensor_type_proto(onnx.TensorProto.STRING, None))
+
+
+EXTRACTED = node("ArrayFeatureExtractor", ["names", "x"], ["z"], domain="ai.onnx.ml")
+PLACES = np.asarray([2, 0, 0, 1])
+MOVED = {
+    # What skl2onnx writes for most classifiers with string labels.
+    "extracted": ([EXTRACTED, node("Reshape", ["z", "shape"], ["y"])], ["red", "blue", "blue",
+                                                                      "green"]),
+    "gathered": ([node("Gather", ["names", "x"], ["y"])], ["red", "blue", "blue", "green"]),
+    "joined": (
+        [node("Gather", ["names", "x"], ["z"]), node("Concat", ["names", "z"], ["y"], axis=0)],
+        [*COLORS, "red", "blue", "blue", "green"],
+    ),
+    "chosen": (
+        [node("Gather", ["names", "x"], ["z"]), node("Cast", ["x"], ["b"], to=9),
+         node("Where", ["b", "z", "first"], ["y"])],
+        ["red", "none", "none", "green"],
+    ),
+    "encoded": (
+        [node("Gather", ["names", "x"], ["z"]),
+         node("LabelEncoder", ["z"], ["y"], domain="ai.onnx.ml", keys_strings=COLORS,
+              values_strings=["b", "g", "r"])],
+        ["r", "b", "b", "g"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_strings_are_moved_by_their_numbers(name: str) -> None:
+    nodes, expected = MOVED[name]
+    made = labelled(*nodes)
+    for title, array in (("shape", np.asarray([-1])), ("first", np.asarray(["none"], object))):
+        made.graph.initializer.append(onnx.numpy_helper.from_array(array, title))
+    session = InferenceSession(made, backend="reference")
+    assert session.run(None, {"x": PLACES})[0].tolist() == expected
+    session.run(None, {"x": PLACES[::-1].copy()})
+    assert len(session._stages) == 1
+    graph = rlx.onnx.load(made, dims={"rows": 4})
+    (numbers,) = rlx.compile(graph, backend="reference")(PLACES)
+    assert [graph.output_labels[0][n] for n in numbers] == expected
+    peer = pytest.importorskip("onnxruntime")
+    theirs = peer.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert theirs.run(None, {"x": PLACES})[0].tolist() == expected
+
+
+def test_string_inputs_are_moved_by_numpy() -> None:
+    kind = onnx.TensorProto.STRING
+    made = labelled(node("Transpose", ["words"], ["w"]), node("Gather", ["w", "x"], ["y"]),
+                    inputs={"words": (kind, [2, 3])})  # fmt: skip
+    words = np.asarray([["a", "b", "c"], ["d", "e", "f"]], object)
+    (found,) = InferenceSession(made, backend="reference").run(None, {"x": PLACES, "words": words})
+    assert found.tolist() == words.T[PLACES].tolist()
+
+
+def test_strings_become_numbers_by_a_table() -> None:
+    digits = node("Constant", [], ["digits"], value_strings=["4", "-1", "7"])
+    made = labelled(
+        digits, node("Gather", ["digits", "x"], ["z"]), node("Cast", ["z"], ["y"], to=7)
+    )
+    made.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", INT64, ["rows"]))
+    (found,) = rlx.compile(rlx.onnx.load(made, dims={"rows": 4}), backend="reference")(PLACES)
+    np.testing.assert_array_equal(found, [7, 4, 4, -1])
+
+
 def test_numbers_are_encoded_as_strings() -> None:
     peer = pytest.importorskip("onnxruntime")
     made = ml("LabelEncoder", ["y"], keys_floats=[1.0, 2.0], values_strings=["one", "two"],

@@ -76,5 +76,6 @@ class Labels:
     def at(self, numbers: Any) -> Any:
         """Return the labels of classes by their numbers; strings are put in after the run."""
         if self.values.dtype == object:
-            return deferred(numbers, self.values.take, tuple(self.values.tolist()))
+            labels = tuple(self.values.tolist())
+            return deferred(numbers, self.values.take, labels, is_elementwise=True)
         return rnp.take(self.values, numbers)
