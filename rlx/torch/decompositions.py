@@ -10,6 +10,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from rlx.torch import rules as rules  # fills the table
+from rlx.torch.foreach import foreach_decompositions
 from rlx.torch.registry import entry_of
 
 _Table = dict[Any, Callable[..., Any]]
@@ -18,7 +19,7 @@ _Table = dict[Any, Callable[..., Any]]
 @functools.cache
 def decompositions() -> _Table:
     """Return PyTorch's decompositions of what has no rule."""
-    table: _Table = {}
+    table: _Table = foreach_decompositions()
     for op, apply in {**_further(), **dict(core_aten_decompositions())}.items():
         if entry_of(op) is None:
             table[op] = apply

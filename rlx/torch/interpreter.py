@@ -15,7 +15,7 @@ import rlx.numpy as rnp
 from rlx.errors import InternalError, NoRuleError, RlxError, Source, UnsupportedError, blamed
 from rlx.ir.dtype import DType
 from rlx.torch import rules as rules  # fills the table
-from rlx.torch.registry import Entry, entry_of, name_of
+from rlx.torch.registry import Entry, Memory, entry_of, name_of
 from rlx.torch.rules.random import Draw, draw_of, is_random
 from rlx.torch.types import Extents, as_array, dtype_of, type_of
 from rlx.tracing.apply import graph as open_graph
@@ -88,12 +88,16 @@ class GraphFunction:
         kwargs = {k: _argument(x) for k, x in kwargs.items() if k not in _DROPPED}
         meta = node.meta.get("val")
         if entry.reads_strides:
-            kwargs["is_dense"] = node.args[0].meta["val"].is_contiguous()
+            kwargs["memory"] = self._memory(node.args[0].meta["val"])
         if entry.promotion is not None:
             return self._elementwise(entry, node, meta, args, kwargs)
         if entry.is_typed:
             return self._finished(entry.apply(self._type(meta), *args, **kwargs), meta)
         return self._finished(entry.apply(*args, **kwargs), meta)
+
+    def _memory(self, tensor: Any) -> Memory:
+        known = self.extents.extent
+        return Memory(tuple(map(known, tensor.stride())), known(tensor.storage_offset()))
 
     def _type(self, meta: Any) -> Any:
         if isinstance(meta, (tuple, list)):

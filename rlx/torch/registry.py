@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from rlx.dataclass import dataclass
+from rlx.ir.shape import Extent, Shape, row_major_strides
 
 Rule = Callable[..., Any]
 Promotion = Literal["result", "operands"]
@@ -25,7 +26,20 @@ class Entry:
     is_typed: bool = False
     """The first argument of the rule is the type of the result."""
     reads_strides: bool = False
-    """The rule takes `is_dense`, whether the first operand is in the order of rows."""
+    """The rule takes `memory`, where PyTorch has the elements of the first operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where PyTorch has the elements of a tensor, in elements."""
+
+    strides: Shape
+    offset: Extent
+
+    def is_row_major(self, shape: Shape) -> bool:
+        """True for a tensor of `shape` whose rows follow each other without gaps."""
+        triples = zip(shape, self.strides, row_major_strides(shape), strict=True)
+        return 0 in shape or all(extent == 1 or own == dense for extent, own, dense in triples)
 
 
 RULES: dict[str, Entry] = {}

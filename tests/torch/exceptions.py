@@ -47,6 +47,10 @@ _ROUGH = frozenset({f"special.bessel_{name}" for name in ("j0", "j1", "y0", "y1"
 `test_rules.py` compares all digits."""
 
 
+UNTRACED = frozenset({("_foreach_pow", "bool")})
+"""Operators and dtypes for which PyTorch traces another type (int64) than eager mode returns."""
+
+
 def reason(name: str) -> str | None:
     """Return why an operator is refused."""
     return TABLE.get(name)

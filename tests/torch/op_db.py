@@ -30,7 +30,14 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_methods_invocations import (
+    foreach_binary_op_db,
+    foreach_other_op_db,
+    foreach_pointwise_op_db,
+    foreach_reduce_op_db,
+    foreach_unary_op_db,
+    op_db,
+)
 
 from rlx.errors import InternalError, RlxError
 from rlx.torch.program import Options
@@ -46,6 +53,12 @@ _BY_VALUES = (
     DynamicOutputShapeException,
     GuardOnDataDependentSymNode,
 )
+
+
+_FOREACH = (
+    *foreach_unary_op_db, *foreach_binary_op_db, *foreach_pointwise_op_db, *foreach_reduce_op_db,
+    *foreach_other_op_db,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,12 +81,13 @@ def name_of(info: Any) -> str:
 
 @functools.cache
 def operators() -> dict[str, Any]:
-    return {name_of(info): info for info in op_db}
+    return {name_of(info): info for info in (*op_db, *_FOREACH)}
 
 
 def dtypes_of(name: str) -> list[str]:
     supported = operators()[name].supported_dtypes("cpu")
-    return [dtype for dtype in DTYPES if getattr(torch, dtype) in supported]
+    traced = [dtype for dtype in DTYPES if (name, dtype) not in exceptions.UNTRACED]
+    return [dtype for dtype in traced if getattr(torch, dtype) in supported]
 
 
 def outcomes(name: str, dtype: str, most: int | None, backend: str) -> list[Outcome]:

@@ -311,3 +311,43 @@ def test_the_core_does_not_import_torch() -> None:
     text = "import sys, rlx, rlx.numpy, rlx.lax, rlx.torch; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", text], check=True)
     assert rlx.from_torch is not None
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize(
+    ("view", "size", "strides", "offset"),
+    [
+        (lambda x: x, (4, 2), (6, 1), 2),  # a slice
+        (lambda x: x, (2, 4), (1, 6), 0),  # a transposed slice
+        (lambda x: x, (3, 8), (8, 1), 0),  # a reshape
+        (lambda x: x, (5, 3), (4, 2), 1),  # neither
+        (lambda x: x.T, (4, 6), (6, 1), 0),  # memory in another order than the axes
+        (lambda x: x[..., None].expand(4, 6, 3), (6, 4), (1, 6), 0),  # memory that is repeated
+    ],
+)
+def test_strided_views(
+    view: Callable[[Any], Any], size: Any, strides: Any, offset: int, dynamic: bool
+) -> None:
+    def program(x: Any) -> Any:
+        return torch.as_strided(x, size, strides, offset) * 2.0
+
+    x = view(torch.arange(24.0).reshape(4, 6))
+    torch.testing.assert_close(compiled(program, dynamic=dynamic)(x), program(x))
+
+
+def test_attention_of_projections_that_are_split_has_gradients_at_every_length() -> None:
+    """PyTorch replays the split of a tensor of symbolic size as views by strides."""
+    project = nn.Linear(8, 24, bias=False)
+
+    def loss(x: Any) -> Any:
+        heads = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in project(x).split(8, dim=2))
+        return nn.functional.scaled_dot_product_attention(*heads, is_causal=True).square().sum()
+
+    fast = compiled(loss)
+    for length in (6, 5, 9, 3):
+        x = torch.randn(2, length, 8)
+        found, expected = (
+            (value, *torch.autograd.grad(value, project.parameters()))
+            for value in (fast(x), loss(x))
+        )
+        close(found, expected)

@@ -22,3 +22,4 @@ from rlx.torch.rules import segments as segments
 from rlx.torch.rules import shapes as shapes
 from rlx.torch.rules import sorting as sorting
 from rlx.torch.rules import spectra as spectra
+from rlx.torch.rules import strided as strided

@@ -35,6 +35,7 @@ enter({
     "bitwise_xor __xor__": rnp.bitwise_xor, "bitwise_not": rnp.bitwise_not,
     "_conj conj_physical _conj_physical": rnp.conj,
     "sinc special_sinc": rnp.sinc,
+    "prims.fma": lambda x, y, z: x * y + z,  # rounded twice
 }, promotion="result")  # fmt: skip
 
 enter({

@@ -9,7 +9,7 @@ import rlx.numpy as rnp
 from rlx import lax
 from rlx.errors import UnsupportedError
 from rlx.numpy import linalg
-from rlx.torch.registry import rule
+from rlx.torch.registry import Memory, rule
 
 
 def _no_fault(x: Any, axes: int) -> Any:
@@ -98,22 +98,22 @@ def solve_ex(
     return found, packed, pivots.astype("i32") + 1, _no_fault(a, 2)
 
 
-def _factors(x: Any, is_dense: bool) -> tuple[Any, Any]:
+def _factors(x: Any, memory: Memory) -> tuple[Any, Any]:
     """Return LU and pivots; PyTorch factors the transpose of real matrices that are dense."""
-    is_transposed = is_dense and not x.value.dtype.is_complex
+    is_transposed = memory.is_row_major(x.shape) and not x.value.dtype.is_complex
     packed, pivots, _ = lax.linalg.lu(rnp.swapaxes(x, -1, -2) if is_transposed else x)
     return packed, pivots
 
 
 @rule("_linalg_det", strides=True)
-def det(x: Any, *, is_dense: bool) -> tuple[Any, Any, Any]:
-    packed, pivots = _factors(x, is_dense)
+def det(x: Any, *, memory: Memory) -> tuple[Any, Any, Any]:
+    packed, pivots = _factors(x, memory)
     return linalg.det(x), packed, pivots.astype("i32") + 1
 
 
 @rule("_linalg_slogdet", strides=True)
-def slogdet(x: Any, *, is_dense: bool) -> tuple[Any, Any, Any, Any]:
-    packed, pivots = _factors(x, is_dense)
+def slogdet(x: Any, *, memory: Memory) -> tuple[Any, Any, Any, Any]:
+    packed, pivots = _factors(x, memory)
     sign, size = linalg.slogdet(x)
     return sign, size, packed, pivots.astype("i32") + 1
 

@@ -183,32 +183,6 @@ def diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: 
     return rnp.moveaxis(filled, (-2, -1), (dim1 % x.ndim, dim2 % x.ndim))
 
 
-@rule("as_strided", "as_strided_copy")
-def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], offset: Any = None) -> Any:
-    """Elements by their places in a dense tensor."""
-    places = strided_places(size, stride, offset or 0)
-    flat = rnp.reshape(x, (-1,))
-    if places.size == x.size and np.array_equal(places.ravel(), np.arange(places.size)):
-        return rnp.reshape(x, tuple(size))
-    return flat[places]
-
-
-@rule("as_strided_scatter")
-def as_strided_scatter(
-    x: Any, source: Any, size: Sequence[int], stride: Sequence[int], offset: Any = None
-) -> Any:
-    places = strided_places(size, stride, offset or 0)
-    return rnp.reshape(rnp.reshape(x, (-1,)).at[places].set(source), x.shape)
-
-
-def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
-    """Return the flat places of the elements of a strided view."""
-    places = np.array(offset)
-    for count, step in zip(size, stride, strict=True):
-        places = places[..., None] + np.arange(count) * step
-    return places
-
-
 @rule("unfold", "unfold_copy")
 def unfold(x: Any, axis: int, size: int, step: int) -> Any:
     """Windows of `size` along an axis, every `step`; their elements are the last axis."""
