@@ -17,7 +17,7 @@ from torch.fx import GraphModule
 from rlx.errors import InputError
 from rlx.garbage import collecting_rarely
 from rlx.torch.calls import by_operators, direct_call, is_batch, refuse_tangents
-from rlx.torch.decompositions import decompositions
+from rlx.torch.decompositions import decompositions, write_out_flex_attention
 from rlx.torch.partition import partition
 from rlx.torch.program import CompiledGraph, Options
 from rlx.torch.types import resolved
@@ -47,6 +47,7 @@ def compile_module(
         raise InputError(f"mode is {mode!r}", remedy=f"use one of: {', '.join(_MODES)}")
     given = {"threads": torch.get_num_threads(), "tune": _MODES[mode], **(options or {})}
     graphs = _Graphs(checked_options(given))
+    write_out_flex_attention(module)
     with collecting_rarely():
         compiled: Callable[..., Any] = aot_autograd(
             fw_compiler=functools.partial(graphs.compiler, "forward"),

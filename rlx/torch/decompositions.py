@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._higher_order_ops.flex_attention import flex_attention, math_attention
+from torch.fx import GraphModule
 
 from rlx.torch import rules as rules  # fills the table
 from rlx.torch.foreach import foreach_decompositions
@@ -24,6 +26,17 @@ def decompositions() -> _Table:
         if entry_of(op) is None:
             table[op] = apply
     return table
+
+
+def write_out_flex_attention(module: GraphModule) -> None:
+    """Replace calls of `flex_attention` by the operators that its eager mode applies."""
+    for part in module.modules():
+        if isinstance(part, GraphModule):
+            calls = part.graph.find_nodes(op="call_function", target=flex_attention)
+            for node in calls:
+                node.target = math_attention
+            if calls:
+                part.recompile()
 
 
 def _further() -> _Table:

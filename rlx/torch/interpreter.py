@@ -67,6 +67,8 @@ class GraphFunction:
 
     def _call(self, node: Node, values: dict[Node, Any], drawn: dict[Node, Any]) -> Any:
         entry = entry_of(node.target)
+        if entry is None and _is_constant(node):
+            return constant(node.target(*node.args, **node.kwargs))
         assert entry is not None  # as `require_rules` found
         source = users_line(node)
         args, kwargs = _bound(node.args, values), _bound(node.kwargs, values)
@@ -182,8 +184,15 @@ def require_rules(module: GraphModule) -> None:
 
 def _missing(module: GraphModule) -> Iterator[Node]:
     for node in module.graph.nodes:
-        if node.op == "call_function" and entry_of(node.target) is None:
+        has_rule = node.op != "call_function" or entry_of(node.target) is not None
+        if not has_rule and not _is_constant(node):
             yield node
+
+
+def _is_constant(node: Node) -> bool:
+    """True for an operator that makes the same tensor of no other, such as a window."""
+    is_operator = isinstance(node.target, torch._ops.OpOverload)
+    return is_operator and not node.all_input_nodes and not is_random(node.target)
 
 
 def users_line(node: Node) -> Source | None:

@@ -351,3 +351,38 @@ def test_attention_of_projections_that_are_split_has_gradients_at_every_length()
             for value in (fast(x), loss(x))
         )
         close(found, expected)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [torch.hamming_window, torch.bartlett_window, torch.blackman_window, torch.kaiser_window],
+)
+def test_windows_are_constants_of_the_program(window: Callable[[int], Any]) -> None:
+    x = torch.randn(9)
+    close(compiled(lambda x: x * window(9))(x), x * window(9), 1e-6)
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weight_normalization_has_gradients(dim: int | None) -> None:
+    model = nn.utils.parametrizations.weight_norm(nn.Linear(5, 7), dim=dim)
+    own, x = copy.deepcopy(model), torch.randn(4, 5)
+    for each, apply in ((model, compiled(model)), (own, own)):
+        apply(x).square().sum().backward()
+        assert all(p.grad is not None for p in each.parameters())
+    close([p.grad for p in model.parameters()], [p.grad for p in own.parameters()])
+
+
+def test_flex_attention_with_a_score_and_a_block_mask() -> None:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+    mask = create_block_mask(lambda _b, _h, i, j: (i >= j) & (i - j < 5), None, None, 12, 12, "cpu")
+
+    def program(q: Any, k: Any, v: Any) -> Any:
+        def score(s: Any, _b: Any, h: Any, i: Any, j: Any) -> Any:
+            return s + slopes[h] * (j - i)
+
+        return flex_attention(q, k, v, score_mod=score, block_mask=mask, enable_gqa=True)
+
+    q, k, v = torch.randn(2, 4, 12, 8), torch.randn(2, 2, 12, 8), torch.randn(2, 2, 12, 8)
+    close(compiled(program)(q, k, v), program(q, k, v))

@@ -1,4 +1,4 @@
-"""Batch normalization with its statistics; others are PyTorch's decompositions."""
+"""Normalization of batches, with its statistics, and of weights; others PyTorch decomposes."""
 
 from __future__ import annotations
 
@@ -83,3 +83,11 @@ def batch_norm_functional(
         reserve = rnp.zeros((0,), "uint8")
         return (*statistics, reserve, mean, variance)
     return (*statistics, mean, variance)
+
+
+@rule("_weight_norm_interface_backward")
+def weight_norm_backward(cotangent: Any, v: Any, g: Any, norms: Any, dim: int) -> tuple[Any, Any]:
+    """Derivatives of `v * g / norms`, with the norms of `v` over all axes but `dim`."""
+    axes = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
+    along = rnp.sum(cotangent * v, axes, keepdims=True)
+    return g / norms * (cotangent - v * along / rnp.square(norms)), along / norms
