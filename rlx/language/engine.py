@@ -111,10 +111,10 @@ class Engine:
                 texts = {slot: job.text for slot, job in self._active.items()}
                 for slot, token in (self._batch.advance(texts) if texts else {}).items():
                     self._take(slot, token)
-            except Exception as error:  # whatever it is, others ask this thread, too
-                told = error if isinstance(error, RlxError) else InternalError(repr(error))
+            except Exception as error:  # this thread serves all requests: it outlives any fault
+                reported = _reported(error)
                 for job in self._active.values():
-                    job.deliver(Piece("", finish="error", error=told))
+                    job.deliver(Piece("", finish="error", error=reported))
                 self._active.clear()
 
     def _joining(self) -> Mapping[int, Job]:
@@ -157,6 +157,15 @@ class Engine:
         """Return whether an answer has the tokens or the time that it may have."""
         full = len(job.text.tokens) >= self._batch.context
         return full or job.made >= job.most or time.monotonic() > job.until
+
+
+def _reported(error: Exception) -> RlxError:
+    """Return what the requests of a step are answered with; a fault of rlx keeps its traceback."""
+    if isinstance(error, RlxError):
+        return error
+    reported = InternalError(repr(error))
+    reported.__cause__ = error
+    return reported
 
 
 def _log_probabilities(job: Job, token: int) -> tuple[float, tuple[tuple[int, float], ...]]:

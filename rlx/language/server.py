@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -28,6 +29,7 @@ from rlx.language.streaming import TextStream
 from rlx.language.text import Text
 
 _MOST_ALTERNATIVES = 20
+_LOG = logging.getLogger("rlx.serve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class _Service:
             except InputError as error:
                 return _error(400, str(error))
             except RlxError as error:
-                return _error(500, str(error))
+                return _error(500, _logged(error))
             except ClientDisconnect:
                 return Response(status_code=499)
 
@@ -270,7 +272,7 @@ class _Form:
                 yield event([], usage=self.answer.usage())
             yield "data: [DONE]\n\n"
         except RlxError as error:
-            yield f"data: {json.dumps(_error_body(500, str(error)))}\n\n"
+            yield f"data: {json.dumps(_error_body(500, _logged(error)))}\n\n"
         finally:
             self.answer.job.cancelled = True
 
@@ -313,6 +315,12 @@ async def _disconnected(request: Request) -> None:
 def _error_body(status: int, message: str) -> dict[str, Any]:
     kind = "invalid_request_error" if status < 500 else "server_error"
     return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def _logged(error: RlxError) -> str:
+    """Return the message of an error that is the server's, after logging its traceback."""
+    _LOG.error("a request failed", exc_info=error)
+    return str(error)
 
 
 def _error(status: int, message: str) -> Response:

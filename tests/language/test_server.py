@@ -167,11 +167,12 @@ def test_malformed_requests_are_answered(served: Served, body: Any, says: str) -
 
 
 def test_a_fault_of_a_step_ends_its_answers_alone(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Batch, "read", lambda *_: 1 // 0)
         assert served.post(CHAT, {"messages": HELLO}).status_code == 500
+    assert "lambda *_: 1 // 0" in caplog.text  # the fault's own traceback
     assert served.post(CHAT, {"messages": HELLO, "max_tokens": 1}).status_code == 200
 
 
