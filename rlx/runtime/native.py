@@ -39,21 +39,21 @@ def pointer_to(address: int, type: str = "uint8_t *") -> Pointer:
     return ffi.cast(type, address)
 
 
-_IS_LINUX = hasattr(mmap, "MADV_NOHUGEPAGE")
+_HAS_NOHUGEPAGE = hasattr(mmap, "MADV_NOHUGEPAGE")
 
 
 def discard(address: int, size: int) -> None:
     """Let the system take whole pages of private memory back; elsewhere than on Linux, keep them.
 
-    There they would keep their content: `MADV_DONTNEED` means zeros on Linux alone.
+    `MADV_DONTNEED` discards content on Linux alone, which alone has `MADV_NOHUGEPAGE`.
     """
-    if _IS_LINUX:
+    if _HAS_NOHUGEPAGE:
         _advise(address, size, mmap.MADV_DONTNEED)
 
 
 def keep_pages_small(address: int, size: int) -> None:
     """Let the system hand out whole pages of memory one by one, as they are first written."""
-    if _IS_LINUX:
+    if _HAS_NOHUGEPAGE:
         _advise(address, size, mmap.MADV_NOHUGEPAGE)
 
 
