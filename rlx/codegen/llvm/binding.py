@@ -21,6 +21,8 @@ from rlx.target import ARCHITECTURES, Target
 
 _library_numbers = itertools.count()
 _BASES = {name: each.system for name, each in ARCHITECTURES.items() if each.system is not None}
+_SYSTEMS = {"windows": "pc-windows", "macos": "apple-macosx"}
+"""Of triples with two or three words, whose objects are no ELF: LLVM's vendor and name."""
 _SPEED_LEVELS = {Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
 
 
@@ -50,7 +52,16 @@ def generic_machine(triple: str | None, target: Target) -> Machine:
         )
     if architecture == "x86_64" and target.cpu.startswith("x86-64"):
         cpu = "-".join(target.cpu.split("-")[:3])  # what is beyond the level are features
-    return Machine(triple, cpu, features, target.vector_bytes, abi)
+    return Machine(_spelled_for_llvm(triple), cpu, features, target.vector_bytes, abi)
+
+
+def _spelled_for_llvm(triple: str) -> str:
+    """Return a triple with its vendor: without one LLVM reads the system as the vendor, and ELF."""
+    architecture, dash, rest = triple.partition("-")
+    for system, spelled in _SYSTEMS.items():
+        if rest.startswith(system):
+            return f"{architecture}{dash}{spelled}{rest.removeprefix(system)}"
+    return triple
 
 
 def version() -> str:
