@@ -21,7 +21,7 @@ from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.linking import MPI_LIBRARY
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
 from rlx.codegen.aot.names import usable_artifact_name
-from rlx.codegen.aot.options import PORTABLE_FLAGS, SMALL_FLAGS, Options
+from rlx.codegen.aot.options import MSVC_FLAGS, PORTABLE_FLAGS, SMALL_FLAGS, Options
 from rlx.codegen.aot.weights import read_weights, weights_bytes
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
@@ -36,7 +36,14 @@ from rlx.passes.optional_passes import without_passes
 from rlx.passes.precision.policy import Precision, target_at
 from rlx.runtime.aot_source import ProgramSource, Traceable, program_source
 from rlx.runtime.blas import is_blas
-from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
+from rlx.runtime.cross import (
+    Compiler,
+    find_compiler,
+    has_compiler,
+    is_msvc,
+    machine_of,
+    triple_of,
+)
 from rlx.runtime.doubles import warn_of_doubles
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
 from rlx.runtime.lower import c_passes, lower_for
@@ -129,9 +136,9 @@ def aot(
     None, "openmp" or "callback". `target` is "portable" (the default), "native", an architecture
     level such as "x86-64-v3", a microcontroller such as "cortex-m4" or a triple such as
     "aarch64-linux-gnu"; `cc` names a compiler for it. With `math="none"` the C does without libm,
-    too, and with `vectors="none"` it is plain C99. `optimize` is "speed" or "size", which keeps
-    code and memory small; microcontrollers are small by default. With `emit_only` nothing is
-    compiled.
+    too, and with `vectors="none"`, or for "x86_64-windows-msvc", it is plain C99. `optimize` is
+    "speed" or "size", which keeps code and memory small; microcontrollers are small by default.
+    With `emit_only` nothing is compiled.
     `output_names` names the outputs in C, but for those that replace a param; the keys and fields
     of a function's result do where it is not given.
 
@@ -152,14 +159,16 @@ def aot(
     )
     _require_known(threads, math)
     target = target or "portable"
-    machine = target_at(_as_chosen(machine_of(target), vectors, optimize), precision)
+    uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)
+    for_cl = is_msvc(target) and not uses_llvm
+    chosen = "none" if for_cl and vectors == "auto" else vectors
+    machine = target_at(_as_chosen(machine_of(target), chosen, optimize), precision)
     machine = without_passes(replace(machine, is_serial=threads is None), without)
     library = linked_blas(blas)
     program = _lower(source.graph, machine, library)
     warn_of_doubles(source.graph, program.graph, machine)
     externals = external_functions(program)
     _refuse_python(externals)
-    uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)
     name = name or usable_artifact_name(source.graph.name)
     options = Options(
         name=name,
@@ -169,12 +178,13 @@ def aot(
         output_names=output_names or source.output_names,
         threads=threads,
         target=target,
-        libraries=_libraries(externals, library, math),
+        libraries=_libraries(externals, library, has_libm=math == "libm" and not is_msvc(target)),
         library_calls=tuple(library.symbol(f) for f in externals if library and is_blas(f)),
         without_libm=math == "none",
         is_plain=not machine.has_vectors,
         alignment=machine.alignment,
-        flags=SMALL_FLAGS if machine.is_small else PORTABLE_FLAGS,
+        flags=MSVC_FLAGS if for_cl else SMALL_FLAGS if machine.is_small else PORTABLE_FLAGS,
+        is_msvc=is_msvc(target),
         external=_link_names(externals, library, name, in_object=uses_llvm),
         line_directives=line_directives,
         machine=machine,
@@ -295,8 +305,10 @@ def _refuse_python(externals: Sequence[str]) -> None:
             )
 
 
-def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> tuple[str, ...]:
-    libm = ("m",) if math == "libm" else ()
+def _libraries(
+    externals: Sequence[str], blas: LinkedBlas | None, *, has_libm: bool
+) -> tuple[str, ...]:
+    libm = ("m",) if has_libm else ()
     mpi = (MPI_LIBRARY,) if any(map(is_collective, externals)) else ()
     missing = [name for name in externals if not is_source(name) and name not in SYMBOLS]
     if not missing:

@@ -18,7 +18,6 @@ import importlib.util
 import os
 import platform
 import re
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -28,7 +27,15 @@ from rlx.codegen.aot.options import PORTABLE_FLAGS
 from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 from rlx.runtime.probe import prove
-from rlx.runtime.toolchain import Toolchain, describe, find_toolchain, has_toolchain, run_tool
+from rlx.runtime.toolchain import (
+    Toolchain,
+    command_words,
+    describe,
+    find_toolchain,
+    has_toolchain,
+    refuse_msvc,
+    run_tool,
+)
 from rlx.target import ARCHITECTURES, GENERIC, Target, detect_target, named_target
 
 _ARCHITECTURES = {
@@ -124,6 +131,9 @@ _TRIPLES = {
 """Cores by the names that other compilers have for them."""
 _ZIG_MODULE = "ziglang"
 _NO_UNLOADING = "-Wl,-z,nodelete"
+_DLL_ENTRY = Path(__file__).parents[1] / "codegen" / "templates" / "dll_entry.c"
+_WITHOUT_MINGW = ("-nostdlib", "-rtlib=compiler-rt", str(_DLL_ENTRY))
+"""Libraries of kernels need nothing of mingw's, which takes Zig a minute to build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +147,8 @@ class Compiler:
     """False where there are no shared libraries."""
     system: str = ""
     """A triple, or another text that names the system that libraries are for; else this one's."""
+    linking: tuple[str, ...] = ()
+    """What links a shared library that calls nothing of the system's."""
 
     def build(
         self,
@@ -158,13 +170,27 @@ class Compiler:
         library = directory / _library_name(name, self.system) if self.links else None
         if library is not None:
             linking = [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file)]
-            linking += ["-o", str(library), *_linked(libraries)]
-            _link(linking, stays="-fopenmp" in extra)
+            linking += ["-o", str(library)]
+            self._link(linking, _linked(libraries), stays="-fopenmp" in extra)
         archive = directory / f"lib{name}.a"
         archive.unlink(missing_ok=True)
         run_tool([*self.archiver, "rcsD", str(archive), str(object_file)])
         object_file.unlink()
         return library, archive
+
+    def _link(self, command: list[str], libraries: list[str], *, stays: bool) -> None:
+        """Link a shared library; one that `stays` is not unloaded, where the linker can say so.
+
+        A library that brings OpenMP's must: closing it would take the code from under the threads
+        that OpenMP keeps waiting.
+        """
+        plain = [*command, *libraries]
+        if stays or self.linking:
+            first = [*plain, _NO_UNLOADING] if stays else [*command, *self.linking]
+            with contextlib.suppress(ToolchainError):  # a format, or a program, may not allow it
+                run_tool(first)
+                return
+        run_tool(plain)
 
 
 def _library_name(name: str, system: str) -> str:
@@ -174,19 +200,6 @@ def _library_name(name: str, system: str) -> str:
         return f"{name}.dll"
     is_apple = any(word in words for word in ("macos", "darwin", "apple"))
     return f"lib{name}.dylib" if is_apple else f"lib{name}.so"
-
-
-def _link(command: list[str], *, stays: bool) -> None:
-    """Link a shared library; one that `stays` is not unloaded, where the linker can say so.
-
-    A library that brings OpenMP's must: closing it would take the code from under the threads
-    that OpenMP keeps waiting.
-    """
-    if stays:
-        with contextlib.suppress(ToolchainError):  # not every object format has it
-            run_tool([*command, _NO_UNLOADING])
-            return
-    run_tool(command)
 
 
 def _linked(libraries: tuple[str, ...]) -> list[str]:
@@ -209,17 +222,28 @@ def find_compiler(target: str, cc: str | None = None) -> Compiler:
     level = _level_of(target)
     named = cc or os.environ.get("RLX_CC")
     if named:
-        return _named(tuple(shlex.split(named)), level)
+        return _named(command_words(named), level)
     core = _TRIPLES.get(target, target)
     if core in _CORES:
         return _for_core(_CORES[core])
     triple = triple_of(target)
     if triple is None:
         return _here(level)
+    if is_msvc(triple):
+        raise ToolchainError(
+            f"rlx runs no compiler for {triple}",
+            remedy="use backend='llvm', or emit_only=True and compile the C there: its first "
+            "lines say how",
+        )
     if shutil.which(f"{triple}-gcc"):
         links = not _is_bare(triple)
         return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level), links, triple)
     return zig_compiler(triple, _LEVELS[level].zig if level in _LEVELS else ())
+
+
+def is_msvc(target: str) -> bool:
+    """True for triples of Microsoft's compiler, whose C has none of GCC's extensions."""
+    return target.endswith("-msvc")
 
 
 def _for_core(core: _Core) -> Compiler:
@@ -256,7 +280,9 @@ def zig_compiler(triple: str, more: tuple[str, ...] = ()) -> Compiler:
     zig = (sys.executable, "-m", _ZIG_MODULE)
     # Zig's debug checks would need a runtime library of their own.
     flags = ("-target", triple, "-fno-sanitize=undefined", *more)
-    return Compiler((*zig, "cc"), (*zig, "ar"), flags, links=not _is_bare(triple), system=triple)
+    linking = _WITHOUT_MINGW if triple.endswith("-windows-gnu") else ()
+    links = not _is_bare(triple)
+    return Compiler((*zig, "cc"), (*zig, "ar"), flags, links, system=triple, linking=linking)
 
 
 def _has_zig() -> bool:
@@ -300,6 +326,7 @@ def _here(level: str) -> Compiler:
 
 
 def _named(command: tuple[str, ...], level: str) -> Compiler:
+    refuse_msvc(command)
     if shutil.which(command[0]) is None:
         raise ToolchainError(
             f"the C compiler {command[0]!r} is not on the path",

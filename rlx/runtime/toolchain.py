@@ -14,13 +14,14 @@ import shlex
 import shutil
 import signal
 import subprocess
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
 from rlx.target import Target
 
 _CANDIDATES = ("cc", "gcc", "clang")
+_MICROSOFT = ("cl", "clang-cl")
 _TIMEOUT_SECONDS = 600
 _WORDS_KEPT = 4000
 
@@ -162,9 +163,30 @@ def _toolchain(rlx_cc: str | None, cc: str | None, path: str | None) -> Toolchai
     )
 
 
+def command_words(text: str, *, on_windows: bool = os.name == "nt") -> tuple[str, ...]:
+    """Split a command with its arguments; the path of a program is one word, whatever is in it.
+
+    On Windows backslashes separate directories and quote nothing. ValueError for an open quote.
+    """
+    if shutil.which(text):
+        return (text,)
+    return tuple(word.strip('"') for word in shlex.split(text, posix=not on_windows))
+
+
+def refuse_msvc(command: tuple[str, ...]) -> None:
+    """Raise ToolchainError for a compiler that takes the options of Microsoft's."""
+    name = PureWindowsPath(command[0]).stem.lower()
+    if name in _MICROSOFT:
+        raise ToolchainError(
+            f"{command[0]!r} takes Microsoft's options, and rlx compiles with those of GCC",
+            remedy="name gcc or clang, or leave the compiler out and use backend='llvm'; C for "
+            f"{name} is what rlx.aot(..., target='x86_64-windows-msvc', emit_only=True) writes",
+        )
+
+
 def _words(variable: str, value: str) -> tuple[str, ...]:
     try:
-        words = tuple(shlex.split(value))
+        words = command_words(value)
     except ValueError as error:
         raise ToolchainError(
             f"{variable} is no command: {value!r}: {error}", remedy=f"correct or unset {variable}"
@@ -187,5 +209,6 @@ def _named(variable: str, command: tuple[str, ...]) -> Toolchain:
 
 def describe(command: tuple[str, ...]) -> Toolchain:
     """Return the compiler that `command` runs, or raise ToolchainError."""
+    refuse_msvc(command)
     text = run_tool([*command, "--version"])
     return Toolchain(command, text.partition("\n")[0].strip())

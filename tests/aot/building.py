@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rlx.ir.graph import Graph
 from rlx.runtime.aot import Artifact
 from rlx.runtime.toolchain import has_toolchain
 
@@ -37,6 +38,31 @@ def untimed(sample: str, last: str = "") -> str:
     """Return a sample program that has `last` at its end, in place of runs for their time."""
     head, tail = sample.rsplit("  return print_time();", 1)
     return f"{head}{last}  (void)print_time;\n  return 0;{tail}"
+
+
+def dumping(artifact: Artifact) -> Path:
+    """Return the sample program, made to write its first output to a file."""
+    name = artifact.name
+    dump = (
+        '  FILE *out = fopen("y.bin", "wb");\n'
+        f"  fwrite({name}_arena_y(arena), 1, {name.upper()}_Y_BYTES, out);\n"
+        "  fclose(out);\n"
+    )
+    path = artifact.directory / "dump.c"
+    path.write_text(untimed(artifact.sample.read_text(), dump))
+    return path
+
+
+def sample_inputs(graph: Graph) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+    """Return what the sample program feeds: floats count up in sevenths, integers are 0."""
+    return {
+        str(v.node.name): (
+            (np.arange(np.prod(v.type.static_shape)) % 7).astype(np.float32) / np.float32(7)
+            if v.dtype.is_float
+            else np.zeros(v.type.static_shape, v.dtype.numpy)
+        ).reshape(v.type.static_shape)
+        for v in graph.inputs
+    }
 
 
 def require(tool: str) -> str:

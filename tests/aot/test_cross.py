@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import platform
 import re
 import shutil
@@ -24,12 +23,9 @@ from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.cross import find_compiler, machine_of, zig_compiler
 from rlx.runtime.lower import lower_for
 from rlx.target import named_target
-from tests.aot.building import needs_compiler, run, untimed
+from tests.aot.building import dumping, needs_compiler, run, sample_inputs
 from tests.aot.programs import encoder_layer, mlp, params_of, splat_step, training_step
-
-needs_zig = pytest.mark.skipif(
-    importlib.util.find_spec("ziglang") is None, reason="the wheel ziglang is not installed"
-)
+from tests.aot.windows import needs_zig, run_for_windows
 
 
 @pytest.mark.guarantee(
@@ -58,12 +54,10 @@ def test_emulated_artifact_agrees_with_the_reference(
     params = params_of(graph)
     artifact = aot(graph, tmp_path, params=params, target=target)
     program = tmp_path / "sample"
-    sample = tmp_path / "dump.c"
-    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    build(f"{architecture}-linux-musl", [sample], program, archives=_archives(artifact))
+    build(f"{architecture}-linux-musl", [dumping(artifact)], program, archives=_archives(artifact))
     run(emulator, *cpu, program, cwd=tmp_path)
     given = np.fromfile(tmp_path / "y.bin", np.float32)
-    expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
+    expected = evaluate(graph, {**params, **sample_inputs(graph)})[0]
     np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-4, atol=2e-5)
 
 
@@ -87,18 +81,12 @@ def integer_network() -> Graph:
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [encoder_layer, training_step, splat_step])
 def test_a_windows_program_agrees_with_the_reference(tmp_path: Path, make: type[Graph]) -> None:
-    if shutil.which("wine") is None:
-        pytest.skip("wine is not installed (Debian: wine, wine64)")
     graph = make()
     params = params_of(graph)
     artifact = aot(graph, tmp_path, params=params, target="x86_64-windows-gnu")
-    program, sample = tmp_path / "sample.exe", tmp_path / "dump.c"
-    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    zig = zig_compiler("x86_64-windows-gnu")
-    run(*zig.command, *zig.flags, sample, *_archives(artifact), "-o", program)
-    run("wine", program, cwd=tmp_path)
+    run_for_windows(dumping(artifact), _archives(artifact))
     given = np.fromfile(tmp_path / "y.bin", np.float32)
-    expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
+    expected = evaluate(graph, {**params, **sample_inputs(graph)})[0]
     np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-4, atol=2e-5)
 
 
@@ -137,13 +125,12 @@ def test_emulated_integers_are_the_reference_s(tmp_path: Path, target: str, dots
         pytest.skip(f"{emulator} is not installed (Debian: qemu-user)")
     graph = integer_network()
     artifact = aot(graph, tmp_path, target=target)
-    program, sample = tmp_path / "sample", tmp_path / "dump.c"
-    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    build(f"{architecture}-linux-musl", [sample], program, archives=_archives(artifact))
+    program = tmp_path / "sample"
+    build(f"{architecture}-linux-musl", [dumping(artifact)], program, archives=_archives(artifact))
     assert _has_byte_dots(program) == dots
     cpu = ("-cpu", "max") if dots else ()
     run(emulator, *cpu, program, cwd=tmp_path)
-    expected = evaluate(graph, _sample_inputs(graph))[0]
+    expected = evaluate(graph, sample_inputs(graph))[0]
     assert len(set(expected.reshape(-1))) > 3
     np.testing.assert_array_equal(np.fromfile(tmp_path / "y.bin", np.float32), expected.reshape(-1))
 
@@ -179,12 +166,11 @@ def test_emulated_products_of_packed_weights_take_signed_bytes(
         pytest.skip("qemu-aarch64 is not installed (Debian: qemu-user)")
     graph = packed_network(scheme, rows)
     artifact = aot(graph, tmp_path, target="aarch64-dotprod")
-    program, sample = tmp_path / "sample", tmp_path / "dump.c"
-    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    build("aarch64-linux-musl", [sample], program, archives=_archives(artifact))
+    program = tmp_path / "sample"
+    build("aarch64-linux-musl", [dumping(artifact)], program, archives=_archives(artifact))
     assert _has_byte_dots(program)
     run("qemu-aarch64", "-cpu", "max", program, cwd=tmp_path)
-    (expected,) = evaluate(graph, _sample_inputs(graph))
+    (expected,) = evaluate(graph, sample_inputs(graph))
     given = np.fromfile(tmp_path / "y.bin", np.float32).reshape(expected.shape)
     np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
@@ -209,14 +195,13 @@ def test_emulated_pairs_of_bf16_are_near_the_reference(tmp_path: Path) -> None:
         pytest.skip("qemu-aarch64 is not installed (Debian: qemu-user)")
     graph = halves_network()
     artifact = aot(graph, tmp_path, target="aarch64-bf16")
-    program, sample = tmp_path / "sample", tmp_path / "dump.c"
-    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    build("aarch64-linux-musl", [sample], program, archives=_archives(artifact))
+    program = tmp_path / "sample"
+    build("aarch64-linux-musl", [dumping(artifact)], program, archives=_archives(artifact))
     words = _words(program)
     vector, element = words & 0xFFE0FC00 == 0x6E40FC00, words & 0xFFC0F400 == 0x4F40F000
     assert np.any(vector | element)  # bfdot of whole registers, by a vector or by one pair
     run("qemu-aarch64", "-cpu", "max", program, cwd=tmp_path)
-    (expected,) = evaluate(graph, _sample_inputs(graph))
+    (expected,) = evaluate(graph, sample_inputs(graph))
     given = np.fromfile(tmp_path / "y.bin", np.float32)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(given, expected.reshape(-1), rtol=2**-7, atol=2**-8 * scale)
@@ -244,28 +229,6 @@ def _words(program: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
     """Return the instructions of a program for aarch64, and its data between them."""
     content = program.read_bytes()
     return np.frombuffer(content[: len(content) // 4 * 4], np.uint32)
-
-
-def _dumping(sample: str, name: str) -> str:
-    """Return the sample program, made to write its first output to a file."""
-    dump = (
-        '  FILE *out = fopen("y.bin", "wb");\n'
-        f"  fwrite({name}_arena_y(arena), 1, {name.upper()}_Y_BYTES, out);\n"
-        "  fclose(out);\n"
-    )
-    return untimed(sample, dump)
-
-
-def _sample_inputs(graph: Graph) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
-    """Return what the sample program feeds: floats count up in sevenths, integers are 0."""
-    return {
-        str(v.node.name): (
-            (np.arange(np.prod(v.type.static_shape)) % 7).astype(np.float32) / np.float32(7)
-            if v.dtype.is_float
-            else np.zeros(v.type.static_shape, v.dtype.numpy)
-        ).reshape(v.type.static_shape)
-        for v in graph.inputs
-    }
 
 
 @pytest.mark.slow
@@ -349,12 +312,12 @@ def test_webassembly_agrees_with_the_reference(tmp_path: Path, target: str) -> N
     graph = mlp()
     params = params_of(graph)
     artifact = aot(graph, tmp_path, params=params, weights="embed", target=target, math="none")
-    sample = tmp_path / "dump.c"
-    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    program = build("wasm32-wasi", [sample], tmp_path / "sample.wasm", archives=_archives(artifact))
+    program = build(
+        "wasm32-wasi", [dumping(artifact)], tmp_path / "sample.wasm", archives=_archives(artifact)
+    )
     _run_wasm(wasmtime, program, tmp_path)
     given = np.fromfile(tmp_path / "y.bin", np.float32)
-    expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
+    expected = evaluate(graph, {**params, **sample_inputs(graph)})[0]
     np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-5, atol=2e-6)
 
 

@@ -122,6 +122,7 @@ def _about(program: Program, options: Options) -> dict[str, Any]:
         "abi_version": ABI_VERSION,
         "freestanding": options.without_libm,
         "is_plain": options.is_plain,
+        "is_msvc": options.is_msvc,
         "threads": options.threads,
     }
 

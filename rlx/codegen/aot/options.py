@@ -20,6 +20,9 @@ PORTABLE_FLAGS = (
 SMALL_FLAGS = ("-Os", *PORTABLE_FLAGS[1:-1], "-ffunction-sections", "-fdata-sections")
 """The same for little code: a linker leaves out functions that nothing calls."""
 
+MSVC_FLAGS = ("/O2", "/fp:precise")
+"""Microsoft's; the C itself forbids contraction."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -42,6 +45,8 @@ class Options:
     without_libm: bool = False
     is_plain: bool = False
     """True for C99 without vectors and attributes, which any compiler takes."""
+    is_msvc: bool = False
+    """True if a program that Microsoft's compiler compiles calls the artifact."""
     external: Mapping[str, str] = field(default_factory=dict)
     """What the linker calls external functions, where it differs."""
     alignment: int = ALIGNMENT

@@ -166,8 +166,12 @@ class Prelude:
 
     def prefetch(self) -> str:
         name = "prefetch"
-        text = f"static inline void {name}(const void *p) {{\n  __builtin_prefetch(p);\n}}"
-        self._helpers.setdefault(name, text)
+        lines = (
+            f"static inline void {name}(const void *p) {{",
+            *("#ifdef __GNUC__", "  __builtin_prefetch(p);", "#else", "  (void)p;", "#endif"),
+            "}",
+        )
+        self._helpers.setdefault(name, "\n".join(lines))
         return name
 
     def rolled(self) -> str:
