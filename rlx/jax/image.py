@@ -162,6 +162,7 @@ def _resampled(
     for place, axis in enumerate(axes):
         weights = _weights(image.shape[axis], shape[axis], scale[place], translation[place],
                            method, antialias=antialias, edges=edges)  # fmt: skip
+        weights = rnp.astype(weights, image.dtype)
         image = rnp.moveaxis(rnp.tensordot(image, weights, ((axis,), (0,))), -1, axis)
     return image
 
@@ -183,7 +184,8 @@ def resize(
             image = rnp.take(image, rnp.asarray(places), axis)
         return image
     dtype, (image,) = _wide(image)
-    scale = rnp.asarray([shape[axis] / extents[axis] for axis in axes], image.dtype)
+    # In f32 a position would be off by its own rounding, and the weights by its slope times that.
+    scale = rnp.asarray([shape[axis] / extents[axis] for axis in axes], "float64")
     if not axes:
         return rnp.astype(image, dtype)
     edges = chosen is ResizeMethod.CUBIC_PYTORCH and not antialias

@@ -97,9 +97,11 @@ def test_words_are_counted_multiplied_and_cut(dtype: str) -> None:
 def test_images_are_resized_as_in_jax(method: str, shape: Any, antialias: bool) -> None:
     theirs = pytest.importorskip("jax")
     x = np.random.default_rng(1).standard_normal((6, 7, 2)).astype(np.float32)
-    expected = theirs.image.resize(x, shape, method, antialias)
+    with theirs.enable_x64(True):
+        expected = theirs.image.resize(x.astype(np.float64), shape, method, antialias)
     found = jax.image.resize(x, shape, method, antialias)
-    np.testing.assert_allclose(found, expected, atol=2e-6)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=4e-7)
 
 
 def test_bicubic_images_are_pytorchs() -> None:
