@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: chat demo docs doors examples test full pytest quick fuzz nightly soak lint bench clean
+.PHONY: chat compared demo docs doors examples test full pytest quick fuzz nightly soak lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
@@ -26,21 +26,28 @@ examples: $(VENV)/.examples
 	$(BIN)/python -m examples.sequence --output build
 	$(BIN)/python -m examples.read_text --output build
 
-# Types take a minute of one core: the tests begin beside them. Of each test's cases one in DRAW runs.
+# Types take a minute of one core, so the tests begin at the same time. Of each test's cases one in
+# DRAW runs, and LEAST at least of those that are not slow.
 DRAW_test := 8
 DRAW_full := 1
 test full: $(VENV)/.test
 	$(MAKE) --no-print-directory -j2 lint pytest DRAW=$(DRAW_$@)
 
 pytest: $(VENV)/.test
-	$(PYTEST) --draw $(or $(DRAW),1) --durations=20
+	$(PYTEST) --draw $(or $(DRAW),1) --at-least $(or $(LEAST),1) --durations=20
 
 # What reads programs of JAX and PyTorch, where these are installed: in an environment of its own.
 # Without them its tests are skipped; here that they can be imported is the first of them.
 DOORS := .venv-doors
+IN_DOORS = $(DOORS)/bin/python -m pytest -n auto --dist worksteal --draw $(or $(DRAW),8)
 doors: $(DOORS)/.doors
 	$(DOORS)/bin/python -c "import jax, torch"
-	$(DOORS)/bin/python -m pytest -n auto --dist worksteal --draw $(or $(DRAW),8) tests/jaxpr tests/stablehlo tests/torch
+	$(IN_DOORS) tests/jaxpr tests/stablehlo tests/torch
+
+# Tests of other folders that compare with JAX or PyTorch, and are skipped without.
+COMPARED = $(shell grep -rlE --include='test_*.py' 'importorskip."(jax|torch)' tests)
+compared: $(DOORS)/.doors
+	$(IN_DOORS) $(filter-out tests/jaxpr/% tests/stablehlo/% tests/torch/%,$(COMPARED))
 
 $(DOORS)/.doors: pyproject.toml setup.py Makefile
 	test -x $(DOORS)/bin/python || $(PYTHON) -m venv $(DOORS)
@@ -57,10 +64,13 @@ KINDS ?= all
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz --kinds $(KINDS) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 
-# An hour of drawn files, of random programs, and of the soak test, from seeds that differ by the day.
+# Every case of every test, then an hour of drawn files, of random programs, and of the soak test,
+# from seeds that differ by the day.
 NIGHT := $(shell date +%Y%m%d)
 nightly: $(VENV)/.test
 	failed=0; \
+	$(MAKE) full || failed=1; \
+	$(MAKE) -k doors compared DRAW=1 || failed=1; \
 	$(BIN)/python -m tests.fuzz.files --minutes 60 --seed $(NIGHT)00000 --jobs $(JOBS) || failed=1; \
 	$(BIN)/python -m tests.fuzz --kinds all --minutes 60 --seed $(NIGHT)000000 --jobs $(JOBS) || failed=1; \
 	$(BIN)/python -m tests.soak --minutes 60 --seed $(NIGHT) || failed=1; \

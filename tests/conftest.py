@@ -24,6 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
     words = "run one in N of each test's cases, at least one, drawn by the commit"
     parser.addoption("--draw", type=int, default=1, metavar="N", help=words)
+    words = "of the cases that are not slow, at least M of each test's"
+    parser.addoption("--at-least", type=int, default=1, metavar="M", help=words)
     parser.addoption("--drawn-by", metavar="WORD", help="draw by this instead of the commit")
 
 
@@ -31,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name what draws before pytest-xdist hands the options on: all processes draw the same."""
     if config.option.draw < 1:
         raise pytest.UsageError(f"--draw {config.option.draw}: one in how many? 1 or more")
+    if config.option.at_least < 1:
+        raise pytest.UsageError(f"--at-least {config.option.at_least}: how many cases? 1 or more")
     if config.option.drawn_by is None:
         config.option.drawn_by = current_commit() if config.option.draw > 1 else ""
 
@@ -48,7 +52,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out samples of what runs whole, then what is not drawn."""
     idle = idle_samples(items)
     left = [item for item in items if item not in idle]
-    out = [*idle, *not_drawn(left, config.option.draw, config.option.drawn_by)]
+    option = config.option
+    out = [*idle, *not_drawn(left, option.draw, option.drawn_by, option.at_least)]
     if out:
         config.hook.pytest_deselected(items=out)
         gone = set(map(id, out))
@@ -59,9 +64,10 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say which share of the cases ran, and how to run it again, or all."""
-    draw, by = config.option.draw, config.option.drawn_by
+    draw, by, least = config.option.draw, config.option.drawn_by, config.option.at_least
     if draw > 1:
-        again = f"the same again: --draw {draw} --drawn-by {by}; all: make full"
+        few = f" --at-least {least}" if least > 1 else ""
+        again = f"the same again: --draw {draw}{few} --drawn-by {by}; all: make full"
         terminalreporter.write_line(f"one in {draw} of each test's cases, drawn by {by} ({again})")
 
 

@@ -2,7 +2,8 @@
 
 Many tests cross ops, dtypes, edges and flags: tens of thousands of cases. `--draw N` takes one in N
 of each test's, at least one, so every test runs, and those that the commit drew: the next commit
-draws others. Without the option all run, and those of a test with the marker `whole` always.
+draws others. `--at-least M` takes M of a test's cases that are not slow: small tables run whole.
+Without the options all run, and those of a test with the marker `whole` always.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def current_commit() -> str:
     return done.stdout.strip() or "none"
 
 
-def drawn(names: Iterable[str], among: int, by: str) -> set[str]:
-    """Return one in `among` of a test's cases, at least one: which, depends on `by`.
+def drawn(names: Iterable[str], among: int, by: str, least: int = 1) -> set[str]:
+    """Return one in `among` of a test's cases, at least `least`: which, depends on `by`.
 
     Tests of one file draw alike: cases of the same name share what a fixture makes for them.
     """
@@ -39,16 +40,26 @@ def drawn(names: Iterable[str], among: int, by: str) -> set[str]:
         return hashlib.sha256(f"{by} {file} {case}".encode()).digest()
 
     ordered = sorted(names, key=order)
-    return set(ordered[: -(-len(ordered) // among)])
+    return set(ordered[: max(least, -(-len(ordered) // among))])
 
 
-def not_drawn(items: Sequence[pytest.Item], among: int, by: str) -> list[pytest.Item]:
-    """Return the items that a draw of one in `among` of each test's cases leaves out."""
-    cases: dict[str, list[str]] = defaultdict(list)
+def not_drawn(
+    items: Sequence[pytest.Item], among: int, by: str, least: int = 1
+) -> list[pytest.Item]:
+    """Return the items that a draw of one in `among` of each test's cases leaves out.
+
+    Of those that are not slow it leaves `least`. Slow cases of a test are drawn by themselves.
+    """
+    cases: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for item in items:
         if not item.get_closest_marker("whole"):
-            cases[_test_of(item)].append(item.nodeid)
-    out = {name for names in cases.values() for name in {*names} - drawn(names, among, by)}
+            is_slow = item.get_closest_marker("slow") is not None
+            cases[_test_of(item), is_slow].append(item.nodeid)
+    out = {
+        name
+        for (_, is_slow), names in cases.items()
+        for name in {*names} - drawn(names, among, by, 1 if is_slow else least)
+    }
     return [item for item in items if item.nodeid in out]
 
 

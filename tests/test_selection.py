@@ -50,6 +50,14 @@ def test_a_draw_takes_a_share_of_every_test_and_never_none(by: str) -> None:
     assert not not_drawn([*MANY, ALONE], 1, by)
 
 
+@pytest.mark.parametrize(("least", "quick"), [(1, 2), (4, 4), (10, 10), (99, 10)])
+def test_a_draw_takes_some_at_least_of_the_cases_that_are_not_slow(least: int, quick: int) -> None:
+    slow = [item(f"test.py::many[slow{i}]", pytest.mark.slow) for i in range(10)]
+    out = not_drawn([*MANY, *slow], 8, "3c5f", least)
+    assert len(MANY) - sum(each in MANY for each in out) == quick
+    assert len(slow) - sum(each in slow for each in out) == 2
+
+
 def test_a_draw_depends_on_the_commit_alone_and_commits_draw_all() -> None:
     names = [each.nodeid for each in MANY]
     assert drawn(names, 4, "3c5f") == drawn(names[::-1], 4, "3c5f")
@@ -80,7 +88,8 @@ def test_the_option_draws_says_so_and_can_be_repeated() -> None:
     assert set(some) == drawn_of_all(every, 3, "3c5f")
     assert len(some) < len(every)
     assert "one in 3 of each test's cases, drawn by 3c5f" in text
-    assert "--draw 0" in collected("--draw", "0")[1]
+    for option in ("--draw", "--at-least"):
+        assert f"{option} 0" in collected(option, "0")[1]
 
 
 def drawn_of_all(names: list[str], among: int, by: str) -> set[str]:
