@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
-from typing import BinaryIO
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rlx.errors import FormatError
 from rlx.limits import Budget
+
+Bytes: TypeAlias = NDArray[np.uint8]
+_RELEASE_SECONDS = 0.01
+"""Between releases of a mapped file while much is read: some ten megabytes."""
 
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
@@ -41,6 +52,43 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
         os.close(number)
         raise FormatError(f"{path} is {kind}, not a file", remedy=_REMEDY)
     return os.fdopen(number, "rb")
+
+
+def map_file(path: str | os.PathLike[str]) -> Bytes:
+    """Return a file's bytes, mapped into memory; errors as those of `read_file`."""
+    with open_file(path) as file:
+        empty = os.fstat(file.fileno()).st_size == 0
+        return np.asarray(np.zeros(0, np.uint8) if empty else np.memmap(file, np.uint8, "r"))
+
+
+def release_pages(mapped: Sequence[Bytes]) -> None:
+    """Let the system take the pages of mapped files back; what is read again is mapped again."""
+    for data in mapped:
+        owner: Any = data.base
+        if isinstance(owner, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+            owner._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def releasing_pages(mapped: Sequence[Bytes]) -> Iterator[None]:
+    """Release pages again and again while something reads the files once, and at the end.
+
+    What was read and what is made of it are never in memory as a whole both.
+    """
+    done = threading.Event()
+
+    def release() -> None:
+        while not done.wait(_RELEASE_SECONDS):
+            release_pages(mapped)
+
+    thread = threading.Thread(target=release, name="rlx-release", daemon=True)
+    with suppress(RuntimeError):  # where no more threads start, all is released at the end
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        release_pages(mapped)
 
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError
-from rlx.files import read_file
+from rlx.files import map_file, read_file
 from rlx.limits import Budget, LoadLimits, loading
 
 Array = NDArray[Any]
@@ -47,6 +47,16 @@ class SafetensorsFile:
     metadata: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class MappedSafetensors:
+    """A file that is mapped into memory, with views of its tensors."""
+
+    arrays: dict[str, Array]
+    head: bytes
+    """What precedes the tensors."""
+    data: NDArray[np.uint8]
+
+
 def read_safetensors(
     path: str | os.PathLike[str], limits: LoadLimits | None = None
 ) -> SafetensorsFile:
@@ -55,9 +65,22 @@ def read_safetensors(
         return _Reader(read_file(path, budget), budget).file()
 
 
+def map_safetensors(
+    path: str | os.PathLike[str], limits: LoadLimits | None = None
+) -> MappedSafetensors:
+    """Map a file and check its header; errors as those of `read_safetensors`."""
+    with loading(limits, str(path)) as budget:
+        data = map_file(path)
+        reader = _Reader(data.data, budget)
+        header, start = reader.header()
+        budget.charge_bytes(start)
+        arrays = dict(reader.views(header, data.data[start:]))
+        return MappedSafetensors(arrays, data[:start].tobytes(), data)
+
+
 @dataclass(slots=True)
 class _Reader:
-    content: bytes
+    content: bytes | memoryview
     budget: Budget
 
     def fail(self, problem: str) -> NoReturn:
@@ -67,15 +90,12 @@ class _Reader:
         )
 
     def file(self) -> SafetensorsFile:
-        header, start = self._header()
+        header, start = self.header()
         metadata = header.pop(_METADATA, {})
-        if not _is_text(metadata):
-            self.fail(f"{_METADATA} is not strings by name")
-        data = memoryview(self.content)[start:]
-        self._check_places(header, len(data))
-        return SafetensorsFile(dict(self._arrays(header, data)), metadata)
+        views = self.views(header, memoryview(self.content)[start:])
+        return SafetensorsFile({name: view.copy() for name, view in views}, metadata)
 
-    def _header(self) -> tuple[dict[str, Any], int]:
+    def header(self) -> tuple[dict[str, Any], int]:
         """Return the header as it was parsed, and where the data starts."""
         if len(self.content) < 8:
             self.fail(f"it has {len(self.content)} bytes")
@@ -83,11 +103,14 @@ class _Reader:
         if size > len(self.content) - 8:
             self.fail(f"its header takes {size} bytes, of {len(self.content) - 8}")
         try:
-            header = json.loads(self.content[8 : 8 + size].decode(), object_pairs_hook=_unique)
+            text = bytes(self.content[8 : 8 + size]).decode()
+            header = json.loads(text, object_pairs_hook=_unique)
         except ValueError as error:
             self.fail(f"its header: {error}")
         if not isinstance(header, dict):
             self.fail("its header is no JSON object")
+        if not _is_text(header.get(_METADATA, {})):
+            self.fail(f"{_METADATA} is not strings by name")
         return header, 8 + size
 
     def _check_places(self, header: Mapping[str, Any], size: int) -> None:
@@ -116,8 +139,11 @@ class _Reader:
             self.fail(f"tensor {name!r}: {dtype}{shape} takes {size} bytes, not {place}")
         return place[0], place[1]
 
-    def _arrays(self, header: Mapping[str, Any], data: memoryview) -> Iterator[tuple[str, Array]]:
-        for name, info in header.items():
+    def views(self, header: Mapping[str, Any], data: memoryview) -> Iterator[tuple[str, Array]]:
+        """Yield names of tensors and views of them, whose places are checked."""
+        tensors = {name: info for name, info in header.items() if name != _METADATA}
+        self._check_places(tensors, len(data))
+        for name, info in tensors.items():
             (first, last), dtype = info["data_offsets"], _DTYPES[info["dtype"]]
             if dtype == np.bool_ and any(byte > 1 for byte in data[first:last]):
                 self.fail(f"tensor {name!r}: a bool is neither 0 nor 1")
@@ -125,7 +151,7 @@ class _Reader:
                 flat = (
                     np.frombuffer(data[first:last], dtype) if last > first else np.empty(0, dtype)
                 )
-                yield name, flat.reshape(info["shape"]).copy()
+                yield name, flat.reshape(info["shape"])
             except ValueError as error:  # an empty array with extents that NumPy refuses
                 self.fail(f"tensor {name!r}: {error}")
 

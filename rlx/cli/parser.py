@@ -64,6 +64,11 @@ examples:
   $ rlx generate model.gguf --prompt "Once upon a time" --max-tokens 64
   $ rlx generate model.gguf --chat --prompt "Why is the sky blue?" --temperature 0.8 --seed 1
 """,
+    "chat": """
+examples:
+  $ rlx chat model.gguf --temperature 0.8
+  $ rlx chat SmolLM2-135M-Instruct --quantize q8_0 --system "Answer in one sentence."
+""",
     "serve": """
 examples:
   $ rlx serve model.gguf --port 8000 --slots 16
@@ -414,12 +419,22 @@ def _add_completion(parser: ArgumentParser) -> None:
 
 
 def _add_generate(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL.gguf", type=Path)
-    _add_limit(parser)
+    _add_model(parser)
     parser.add_argument("--prompt", metavar="TEXT", required=True, help="what to continue")
     parser.add_argument(
         "--chat", action="store_true", help="the prompt is a question, put in the model's template"
     )
+    _add_sampling(parser)
+
+
+def _add_chat(parser: ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--system", metavar="TEXT", help="the system's message")
+    _add_sampling(parser)
+
+
+def _add_sampling(parser: ArgumentParser) -> None:
+    """Add how long answers are, and how their tokens are chosen."""
     parser.add_argument(
         "--max-tokens", type=positive, default=256, metavar="N", help="default: 256"
     )
@@ -440,11 +455,17 @@ def _add_generate(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
     )
-    _add_model(parser)
 
 
 def _add_model(parser: ArgumentParser) -> None:
-    """Add what both commands that run language models take."""
+    """Add what all commands that run language models take."""
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help="a GGUF file, or a folder of safetensors"
+    )
+    _add_limit(parser)
+    parser.add_argument(
+        "--quantize", metavar="TYPE", help="pack the weights of a folder: q8_0, q4_k, and so on"
+    )
     parser.add_argument(
         "--context", type=positive, metavar="N", help="tokens kept; default: 2048, or the model's"
     )
@@ -465,8 +486,7 @@ def _add_model(parser: ArgumentParser) -> None:
 
 
 def _add_serve(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL.gguf", type=Path)
-    _add_limit(parser)
+    _add_model(parser)
     parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
     parser.add_argument("--port", type=positive, default=8000, metavar="N", help="default: 8000")
     parser.add_argument(
@@ -475,7 +495,6 @@ def _add_serve(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=600.0, metavar="S", help="of an answer; default: 600"
     )
-    _add_model(parser)
 
 
 _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
@@ -487,7 +506,8 @@ _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "tune": ("measure schedules of products and convolutions, keep the fastest", _add_tune),
     "doctor": ("say what was found on this machine, what is missing, how to get it", _add_doctor),
     "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),
-    "generate": ("continue a text with a language model from a GGUF file", _add_generate),
-    "serve": ("answer OpenAI's HTTP interface with a model from a GGUF file", _add_serve),
+    "generate": ("continue a text with a language model", _add_generate),
+    "chat": ("talk with a language model, a line at a time", _add_chat),
+    "serve": ("answer OpenAI's HTTP interface with a language model", _add_serve),
     "completion": ("print a completion script for a shell", _add_completion),
 }

@@ -1,14 +1,13 @@
-"""`rlx serve`: OpenAI's HTTP interface to a model from a GGUF file."""
+"""`rlx serve`: OpenAI's HTTP interface to a language model."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
 
+from rlx.cli.language_models import model_of
 from rlx.cli.output import show
-from rlx.cli.progress import progress
 from rlx.errors import UnsupportedError
-from rlx.language.model import load
 
 
 def execute(arguments: Namespace) -> int:
@@ -20,15 +19,7 @@ def execute(arguments: Namespace) -> int:
         raise UnsupportedError(
             f"rlx serve needs the package {error.name}", remedy="pip install rlx[serve]"
         ) from error
-    with progress(f"reading {arguments.model}"):
-        model = load(
-            arguments.model,
-            context=arguments.context,
-            backend=arguments.backend,
-            threads=arguments.threads,
-            accuracy=arguments.accuracy,
-            cache_dtype=arguments.cache_dtype,
-        )
+    model = model_of(arguments)
     app = application(
         model,
         name=Path(arguments.model).stem,

@@ -25,10 +25,10 @@ Bytes: TypeAlias = NDArray[np.uint8]
 def encode(weights: NDArray[Any], name: str) -> Bytes:
     """Encode `[..., elements]` as blocks of the type called `name`: `[..., bytes]`."""
     kind = block_type(name)
-    if name not in _ENCODERS:
+    if name not in ENCODERS:
         raise UnsupportedError(
             f"weights cannot be encoded as {name}, only decoded",
-            remedy=f"use one of: {' '.join(_ENCODERS)}",
+            remedy=f"use one of: {' '.join(ENCODERS)}",
         )
     values = np.asarray(weights, np.float32)
     columns = values.shape[-1] if values.ndim else 0
@@ -40,7 +40,7 @@ def encode(weights: NDArray[Any], name: str) -> Bytes:
         )
     if not np.isfinite(values).all():
         raise InputError("weights are not finite", remedy="remove NaN and infinity first")
-    blocks = _ENCODERS[name](values.reshape(-1, kind.elements))
+    blocks = ENCODERS[name](values.reshape(-1, kind.elements))
     return blocks.reshape(*values.shape[:-1], kind.row_bytes(columns))
 
 
@@ -100,7 +100,7 @@ def _q8_0(x: Floats) -> Bytes:
     return np.concatenate([half_bytes(d), codes.view(np.uint8)], axis=1)
 
 
-_ENCODERS: dict[str, Callable[[Floats], Bytes]] = {
+ENCODERS: dict[str, Callable[[Floats], Bytes]] = {
     "q4_0": _q4_0,
     "q4_1": _q4_1,
     "q5_0": _q5_0,

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-import mmap
 import os
 import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +24,7 @@ from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, InputError
-from rlx.files import open_file
+from rlx.files import map_file, release_pages, releasing_pages
 from rlx.gguf.element_types import ELEMENT_TYPES, ElementType, type_name
 from rlx.gguf.header import Header, MetadataValue, TensorInfo, read_header
 from rlx.ir.block_decoding import decode_blocks
@@ -36,8 +34,6 @@ from rlx.limits import LoadLimits, loading
 _SPLIT_COUNT, _SPLIT_NUMBER = "split.count", "split.no"
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 _MOST_PARTS = 10_000
-_RELEASE_SECONDS = 0.01
-"""Between releases while much is read: some ten megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +56,11 @@ class GgufFile:
     tensors: Mapping[str, TensorInfo]
     _parts: Mapping[str, _Part]
     """The part of the file with a tensor."""
+
+    @property
+    def key_names(self) -> Mapping[str, str]:
+        """What keys are called in the file, where that is something else than in `metadata`."""
+        return {}
 
     @property
     def head(self) -> tuple[NDArray[np.uint8], str]:
@@ -118,31 +119,15 @@ class GgufFile:
 
     def release(self) -> None:
         """Let the system take the pages of the file back; what is read again is mapped again."""
-        for part in {part.path: part for part in self._parts.values()}.values():
-            owner = part.data.base
-            if isinstance(owner, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
-                owner._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+        release_pages(self._mapped)
 
-    @contextmanager
-    def releasing(self) -> Iterator[None]:
-        """Release pages again and again while something reads the file once, and at the end.
+    def releasing(self) -> AbstractContextManager[None]:
+        """Release pages again and again in a block that reads the file once, and at its end."""
+        return releasing_pages(self._mapped)
 
-        What was read and what is made of it are never in memory as a whole both.
-        """
-        done = threading.Event()
-
-        def release() -> None:
-            while not done.wait(_RELEASE_SECONDS):
-                self.release()
-
-        thread = threading.Thread(target=release, name="rlx-release", daemon=True)
-        with suppress(RuntimeError):  # where no more threads start, all is released at the end
-            thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            self.release()
+    @property
+    def _mapped(self) -> list[NDArray[np.uint8]]:
+        return [part.data for part in {part.path: part for part in self._parts.values()}.values()]
 
     def _info(self, name: str) -> TensorInfo:
         if name not in self.tensors:
@@ -187,17 +172,15 @@ def _joined(parts: Sequence[_Part]) -> GgufFile:
 def _open(path: Path) -> _Part:
     """Map one file and check its head."""
     try:
-        with open_file(path) as file:
-            empty = os.fstat(file.fileno()).st_size == 0
-            data = np.zeros(0, np.uint8) if empty else np.memmap(file, np.uint8, "r")
+        data = map_file(path)
     except OSError as error:
         raise FormatError(
             f"{path} cannot be read: {error.strerror or error}", remedy="check the path"
         ) from error
-    header = read_header(str(path), np.asarray(data))
+    header = read_header(str(path), data)
     for info in header.tensors.values():
         _check_place(str(path), info, len(data) - header.data_start)
-    return _Part(str(path), np.asarray(data), header)
+    return _Part(str(path), data, header)
 
 
 def _check_place(path: str, info: TensorInfo, room: int) -> None:

@@ -20,11 +20,11 @@ import numpy as np
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
-from rlx.gguf import GgufFile
 from rlx.ir.shape import Dim
 from rlx.language.batch_graph import batch_prompt, batch_step
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
+from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, CacheDType
 from rlx.language.programs import step_and_prompt
 from rlx.language.sampling import choice_feeds
@@ -40,7 +40,7 @@ _IDLE = Text([0])
 class Batch:
     """Programs for `size` texts of up to `context` tokens, and their state."""
 
-    file: GgufFile
+    file: ModelFile
     size: int
     context: int
     backend: str = "auto"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 
 from rlx.dataclass import dataclass
-from rlx.gguf import GgufFile
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
@@ -20,6 +19,7 @@ from rlx.ir.shape import Dim, upper
 from rlx.language.config import DecoderConfig
 from rlx.language.decoder import Array, Decoder, positions
 from rlx.language.lora import Adapters
+from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, CacheDType
 from rlx.language.sampling_graph import Choice, sampled
 from rlx.language.weights import Weights
@@ -82,7 +82,7 @@ class _Prompt(Decoder):
 
 
 def batch_step(
-    file: GgufFile,
+    file: ModelFile,
     *,
     size: int,
     context: int,
@@ -123,7 +123,7 @@ def batch_step(
 
 
 def batch_prompt(
-    file: GgufFile,
+    file: ModelFile,
     *,
     rows: Dim,
     size: int,

@@ -11,8 +11,8 @@ import numpy as np
 
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
-from rlx.gguf import GgufFile
 from rlx.language.architectures import ARCHITECTURES, Architecture
+from rlx.language.model_file import ModelFile
 
 _SCALINGS = ("none", "linear", "yarn", "longrope")
 
@@ -23,13 +23,17 @@ _BY_LAYER = {
     "heads": "attention.head_count",
     "kv_heads": "attention.head_count_kv",
     "feed_forward": "feed_forward_length",
+    "rope_rotated": "rope.dimension_count",
 }
 """Fields that may differ from layer to layer, and their keys."""
+_PATTERN = "attention.sliding_window_pattern"
 
 _MOST = 2**31 - 1
 """Above all counts of layers, heads, and the like."""
 _LARGEST = 3.4028234e38
 """Of f32."""
+_MOST_LAYERS = 1 << 16
+"""Of a model whose layers a period divides into two kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,14 @@ class DecoderConfig:
     """Queries at position p are multiplied by 1 + scale * log(1 + p // original context)."""
     original_context: int
     """That of the first training, where the file says so."""
+    local_rope_base: float | None
+    """The base of layers with a window, whose rope is not scaled then."""
+    interleaved_rope: bool
+    """True if the file's rows of q and k pair even and odd elements of a head."""
+    shares_sum_to_1: bool
+    """True if the shares of the chosen experts are divided by their sum."""
+    window_pattern: tuple[bool, ...] = ()
+    """Which layers have the window, where the file says so."""
     by_layer: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Fields that differ from layer to layer, and what each layer has."""
 
@@ -93,24 +105,30 @@ class DecoderConfig:
         """Return the configuration of a layer: its heads, its window and its rope."""
         traits = self.traits
         own: dict[str, Any] = {name: values[number] for name, values in self.by_layer}
-        if traits.plain_rope_period and (number + 1) % traits.plain_rope_period == 0:
+        period = traits.plain_rope_period
+        if period and (number + 1) % period == 0 and "rope_rotated" not in own:
             own["rope_rotated"] = 0
-        period = traits.window_period
-        if self.window is not None and (not period or (period > 1 and not (number + 1) % period)):
+        if self.window is not None and not self._has_window(number):
             own["window"] = None
-        elif self.window is not None and traits.local_rope_base is not None:
-            own["rope_base"] = traits.local_rope_base
+        elif self.window is not None and self.local_rope_base is not None:
+            own["rope_base"] = self.local_rope_base
             own["rope_scaling"] = RopeScaling(reads_factors=False)
         return replace(self, **own) if own else self
+
+    def _has_window(self, number: int) -> bool:
+        if self.window_pattern:
+            return self.window_pattern[number]
+        period = self.traits.window_period
+        return period == 1 or (period > 1 and (number + 1) % period != 0)
 
     @property
     def kv_width(self) -> int:
         return self.kv_heads * self.head_dim
 
     @classmethod
-    def of(cls, file: GgufFile) -> DecoderConfig:
+    def of(cls, file: ModelFile) -> DecoderConfig:
         """Read the configuration of a file; a FormatError names a key that is missing."""
-        metadata = _Metadata(file.path, file.metadata)
+        metadata = _Metadata(file.path, file.metadata, file.key_names)
         architecture = metadata.text("general.architecture")
         if architecture not in ARCHITECTURES:
             raise UnsupportedError(
@@ -120,12 +138,15 @@ class DecoderConfig:
         return _config(metadata, architecture, file)
 
 
-def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderConfig:
+def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderConfig:
     def number(key: str, default: int | None = None) -> int:
         return metadata.count(f"{architecture}.{key}", default)
 
     def real(key: str, default: float) -> float:
         return float(metadata.number(f"{architecture}.{key}", default))
+
+    def flag(key: str, default: bool) -> bool:
+        return metadata.flag(f"{architecture}.{key}", default)
 
     traits, layers = ARCHITECTURES[architecture], number("block_count")
     by_layer = {
@@ -141,6 +162,9 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
     if heads < 1:
         raise metadata.error(f"{architecture}.attention.head_count", heads, "at least 1")
     head_dim = number("attention.key_length", hidden // heads)
+    rotated = max(by_layer.get("rope_rotated", ()), default=-1)
+    if rotated < 0:
+        rotated = number("rope.dimension_count", head_dim)
     scored = hidden / heads if layers == traits.scale_of_width_at else head_dim
     config = DecoderConfig(
         architecture=architecture,
@@ -154,7 +178,9 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
         context=number("context_length"),
         eps=float(metadata.number(f"{architecture}.attention.layer_norm_rms_epsilon")),
         rope_base=float(metadata.number(f"{architecture}.rope.freq_base", 10000.0)),
-        rope_rotated=number("rope.dimension_count", head_dim),
+        rope_rotated=max(
+            by_layer.get("rope_rotated") or (number("rope.dimension_count", head_dim),)
+        ),
         rope_scaling=_rope_scaling(metadata, architecture, ROPE_FACTORS[1] in file.tensors),
         attention_cap=_cap(
             metadata, f"{architecture}.attn_logit_softcapping", traits.attention_cap
@@ -169,6 +195,10 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
         logit_scale=real("logit_scale", 1.0),
         temperature_scale=real("attention.temperature_scale", 0.0),
         original_context=number("rope.scaling.original_context_length", 0),
+        local_rope_base=real("rope.freq_base_swa", traits.local_rope_base or 0.0) or None,
+        interleaved_rope=flag("rope.interleaved", traits.interleaved_rope),
+        shares_sum_to_1=flag("expert_weights_norm", traits.shares_sum_to_1),
+        window_pattern=metadata.pattern(f"{architecture}.{_PATTERN}", layers),
         by_layer=tuple(by_layer.items()),
     )
     _check(metadata, config)
@@ -217,6 +247,7 @@ def _rope_scaling(metadata: _Metadata, architecture: str, has_long_factors: bool
 
 def _check(metadata: _Metadata, config: DecoderConfig) -> None:
     """Demand numbers that a decoder can have."""
+    prefix = config.architecture
     if config.layers < 1:
         raise metadata.error("layers", config.layers, "at least 1")
     # Where layers differ the file has a list of them: their number is that of no hostile file.
@@ -228,18 +259,22 @@ def _check(metadata: _Metadata, config: DecoderConfig) -> None:
                 raise metadata.error(name, value, "at least 1")
         if layer.heads % layer.kv_heads:
             raise metadata.error(
-                "attention.head_count_kv", layer.kv_heads, "a divisor of the heads"
+                f"{prefix}.attention.head_count_kv",
+                layer.kv_heads,
+                "a divisor of the heads",
             )
     if not (config.logit_scale != 0 and config.attention_scale > 0):
-        raise metadata.error("logit_scale", config.logit_scale, "a number that is not 0")
+        raise metadata.error(f"{prefix}.logit_scale", config.logit_scale, "a number that is not 0")
     if config.temperature_scale and config.original_context < 1:
-        key = f"{config.architecture}.rope.scaling.original_context_length"
+        key = f"{prefix}.rope.scaling.original_context_length"
         raise metadata.error(key, config.original_context, "at least 1")
     if not 0 <= config.experts_used <= config.experts:
-        raise metadata.error("expert_used_count", config.experts_used, "at most expert_count")
+        raise metadata.error(
+            f"{prefix}.expert_used_count", config.experts_used, "at most expert_count"
+        )
 
 
-def _check_heads(metadata: _Metadata, config: DecoderConfig, file: GgufFile) -> None:
+def _check_heads(metadata: _Metadata, config: DecoderConfig, file: ModelFile) -> None:
     """Demand heads as wide as the weights say, before anything of their width is made."""
     prefix, name = f"{config.architecture}.", "blk.0.attn_output.weight"
     width = config.heads * config.head_dim
@@ -248,15 +283,16 @@ def _check_heads(metadata: _Metadata, config: DecoderConfig, file: GgufFile) -> 
             f"{prefix}attention.key_length", config.head_dim,
             f"the {file.tensors[name].dims[0]} columns of {name!r} over {config.heads} heads",
         )  # fmt: skip
+    of_layers = dict(config.by_layer).get("rope_rotated", ())
     rotated = config.rope_rotated
-    if rotated % 2 or not 0 < rotated <= config.head_dim:
+    if any(n % 2 for n in (rotated, *of_layers)) or not 0 < rotated <= config.head_dim:
         wanted = f"even and at most {config.head_dim}, the elements of a head"
         raise metadata.error(f"{prefix}rope.dimension_count", rotated, wanted)
     if not config.rope_base > 1:
         raise metadata.error(f"{prefix}rope.freq_base", config.rope_base, "more than 1")
 
 
-def _vocabulary(file: GgufFile) -> int:
+def _vocabulary(file: ModelFile) -> int:
     """Return the rows of the embedding table."""
     info = file.tensors.get("token_embd.weight")
     if info is None or len(info.dims) != 2:
@@ -271,8 +307,10 @@ def _vocabulary(file: GgufFile) -> int:
 class _Metadata:
     path: str
     values: Mapping[str, Any]
+    names: Mapping[str, str]
 
     def error(self, key: str, value: object, wanted: str) -> FormatError:
+        key = self.names.get(key, key)
         return FormatError(
             f"{self.path}: key {key!r} is {value!r}; it must be {wanted}",
             remedy="use the file of a language model, as its maker wrote it",
@@ -300,6 +338,25 @@ class _Metadata:
         found = self.values[key].tolist()
         if len(found) < layers or not all(type(n) is int and 0 <= n <= _MOST for n in found):
             raise self.error(key, found, f"a whole number for each of {layers} layers")
+        return tuple(found[:layers])
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise self.error(key, value, "a bool")
+        return value
+
+    def pattern(self, key: str, layers: int) -> tuple[bool, ...]:
+        """Return a bool for each layer, of a list of them or of a period; nothing without a key."""
+        found = self.values.get(key)
+        if found is None:
+            return ()
+        if type(found) is int and 0 <= found <= _MOST and layers <= _MOST_LAYERS:
+            return tuple(not found or (number + 1) % found != 0 for number in range(layers))
+        if not isinstance(found, list) or len(found) < layers:
+            raise self.error(key, found, f"a bool for each of {layers} layers")
+        if not all(isinstance(value, bool) for value in found):
+            raise self.error(key, found, f"a bool for each of {layers} layers")
         return tuple(found[:layers])
 
     def text(self, key: str, default: str | None = None) -> str:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
-from rlx.gguf import GgufFile
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
@@ -28,6 +27,7 @@ from rlx.ir.op import OPS
 from rlx.ir.shape import Dim, Extent, upper
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
+from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, CacheDType
 from rlx.language.rope import rope_tables
 from rlx.language.sampling_graph import Choice, sampled
@@ -159,7 +159,7 @@ class Decoder:
         config = self.config
         if config.rope_rotated == 0:
             return q_or_k
-        kind = (config.rope_base, config.rope_scaling)
+        kind = (config.rope_base, config.rope_scaling, config.rope_rotated)
         if kind not in self.tables:
             tables = rope_tables(config, self.context, self.weights.file)
             self.tables[kind] = tuple(map(self.at_positions, tables))
@@ -271,7 +271,7 @@ class Decoder:
         used = self.config.experts_used
         best, chosen = ops.topk(ops.softmax(scores, axis=-1), k=used)
         shares = best
-        if self.config.traits.shares_sum_to_1:
+        if self.config.shares_sum_to_1:
             shares = best / ops.reduce_sum(best, axes=(-1,), keepdims=True)
         rows = scores.shape[0]
         numbers = ops.cast(ops.reshape(chosen, shape=(rows * used,)), to=DType.I32)
@@ -279,7 +279,7 @@ class Decoder:
 
 
 def decoder_graph(
-    file: GgufFile,
+    file: ModelFile,
     *,
     rows: int | Dim,
     context: int,
@@ -307,7 +307,7 @@ def decoder_graph(
 
 
 def sequence_logits(
-    graph: Graph, file: GgufFile, tokens: Value, adapters: Adapters | None
+    graph: Graph, file: ModelFile, tokens: Value, adapters: Adapters | None
 ) -> tuple[Value, Weights]:
     """Append the logits `[rows, vocabulary]` of a sequence with nothing before it."""
     config, rows = DecoderConfig.of(file), upper(tokens.shape[0])

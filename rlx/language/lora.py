@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, InputError
 from rlx.gguf import GgufFile
+from rlx.language.model_file import ModelFile
 from rlx.limits import LoadLimits
 from rlx.safetensors_file import read_safetensors
 
@@ -59,7 +60,7 @@ class Adapters:
     values: Mapping[str, Array]
 
     @classmethod
-    def first(cls, file: GgufFile, lora: Lora | None = None, *, seed: int = 0) -> Adapters:
+    def first(cls, file: ModelFile, lora: Lora | None = None, *, seed: int = 0) -> Adapters:
         """Return adapters that change nothing yet: A is random, B is 0."""
         lora = lora or Lora()
         random, values = np.random.default_rng(seed), dict[str, Array]()

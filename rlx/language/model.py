@@ -24,16 +24,18 @@ from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError, UnsupportedError
-from rlx.gguf import GgufFile, read
+from rlx.gguf import read
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
+from rlx.language import checkpoint
 from rlx.language.checks import checked_tokens, seed_words
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
+from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, CacheDType, param_value
 from rlx.language.programs import graph_name, step_and_prompt
 from rlx.language.sampling import Sampling, choice_feeds
-from rlx.language.text import Text
+from rlx.language.text import Text, common_prefix
 from rlx.language.tokenizer import TextTokenizer
 from rlx.limits import LoadLimits
 from rlx.runtime.executable import Executable
@@ -56,7 +58,7 @@ _MOST_BATCHES = 4
 class LanguageModel:
     """A decoder from a file, with the tokens it has seen."""
 
-    file: GgufFile
+    file: ModelFile
     context: int
     sampling: Sampling = field(default_factory=Sampling)
     """How tokens are chosen from now on; it may be set at any time."""
@@ -87,6 +89,17 @@ class LanguageModel:
         """Forget all tokens."""
         self.history.clear()
         self._known.clear()
+
+    def keep_common(self, tokens: Sequence[int]) -> list[int]:
+        """Forget what is no beginning of `tokens`, and return what is left of them to feed.
+
+        At least the last token is left, so that another one can follow it.
+        """
+        whole = list(tokens)
+        count = common_prefix(self.history, whole[:-1])
+        del self.history[count:]
+        self._known = {program: min(known, count) for program, known in self._known.items()}
+        return whole[count:]
 
     def feed(self, tokens: Sequence[int]) -> int:
         """Take tokens and return the one that is chosen to follow them."""
@@ -241,10 +254,13 @@ def load(
     adapters: Adapters | None = None,
     accuracy: Accuracy = "exact",
     cache_dtype: CacheDType | None = None,
+    quantize: str | None = None,
     limits: LoadLimits | None = None,
 ) -> LanguageModel:
-    """Return the model of a GGUF file; its programs are compiled when they are first needed.
+    """Return the model of a GGUF file, or of a folder of safetensors as the hub has it.
 
+    Its programs are compiled when they are first needed. Matrices of a folder are f32, or packed as
+    `quantize` says: "q8_0", "q4_k" and so on; GGUF files have their types.
     Weights multiply activations in f32 (`exact`), or in blocks of eight bits (`int8`): faster,
     where the machine multiplies bytes, and as exact as the weights of a file usually are.
     Keys and values are kept as `cache_dtype`, and computed with in f32: "f16" and "bf16" take
@@ -263,7 +279,7 @@ def load(
     seed_words(seed)
     if context is not None and not isinstance(context, Integral):
         raise InputError(f"a context of {context!r} tokens", remedy="give an integer")
-    file = read(path, limits=limits)
+    file = open_model(path, quantize=quantize, limits=limits)
     own = DecoderConfig.of(file).context
     size = min(own, _CONTEXT) if context is None else int(context)
     if not 1 < size <= own:
@@ -273,6 +289,20 @@ def load(
     return LanguageModel(
         file, size, sampling or Sampling(), seed, backend, threads, adapters, accuracy, kept
     )
+
+
+def open_model(
+    path: str | os.PathLike[str], *, quantize: str | None = None, limits: LoadLimits | None = None
+) -> ModelFile:
+    """Map a GGUF file, or a folder of safetensors, and read what it says of itself."""
+    if os.path.isdir(path):
+        return checkpoint.read(path, quantize=quantize, limits=limits)
+    if quantize is not None:
+        raise InputError(
+            f"{path} is packed as {quantize!r} only from a folder of safetensors",
+            remedy="leave quantize out for a GGUF file, whose types are in it",
+        )
+    return read(path, limits=limits)
 
 
 def _require_one_of(what: str, given: str, known: tuple[str, ...]) -> None:

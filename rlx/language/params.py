@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.gguf import GgufFile
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
+from rlx.language.model_file import ModelFile
 
 Array = NDArray[Any]
 Accuracy: TypeAlias = Literal["exact", "int8"]
@@ -19,7 +19,7 @@ CacheDType: TypeAlias = Literal["f32", "f16", "bf16"]
 
 
 def param_value(
-    file: GgufFile, config: DecoderConfig, adapters: Adapters | None, name: str
+    file: ModelFile, config: DecoderConfig, adapters: Adapters | None, name: str
 ) -> Array:
     """Return what a param holds: rows of blocks as stored in the file, or decoded numbers.
 
@@ -43,7 +43,7 @@ def rope_order(config: DecoderConfig, name: str) -> Array | None:
     Of what is rotated of each head the even rows come before the odd ones.
     """
     prefix, _, kind = name.rpartition(".")
-    if not config.traits.interleaved_rope or kind not in ("attn_q", "attn_k"):
+    if not config.interleaved_rope or kind not in ("attn_q", "attn_k"):
         return None
     layer = config.of_layer(int(prefix.rpartition(".")[2]))
     rotated, heads = layer.rope_rotated, layer.heads if kind == "attn_q" else layer.kv_heads

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rlx.errors import UnsupportedError
-from rlx.gguf import GgufFile
 from rlx.ir.graph import Graph
 from rlx.language.config import ROPE_FACTORS
 from rlx.language.lora import Adapters
+from rlx.language.model_file import ModelFile
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.compile import compile_together
 from rlx.runtime.executable import Executable
@@ -43,7 +43,7 @@ def step_and_prompt(
     return first, second
 
 
-def graph_name(kind: str, file: GgufFile, adapters: Adapters | None, *options: object) -> str:
+def graph_name(kind: str, file: ModelFile, adapters: Adapters | None, *options: object) -> str:
     """Return the name of a graph that `kind` makes of a file, of adapters of their types."""
     digest = hashlib.sha256(file.digest.encode())
     for name in ROPE_FACTORS:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import FormatError
-from rlx.gguf import GgufFile
 from rlx.language.config import ROPE_FACTORS, DecoderConfig, RopeScaling
+from rlx.language.model_file import ModelFile
 
 Array = NDArray[Any]
 
@@ -21,7 +21,7 @@ it is slowed down by the whole factor."""
 _LEAST_RAMP = 0.001
 
 
-def rope_tables(config: DecoderConfig, context: int, file: GgufFile) -> tuple[Array, Array]:
+def rope_tables(config: DecoderConfig, context: int, file: ModelFile) -> tuple[Array, Array]:
     """Return cosines and sines `[context, head_dim / 2]`; columns past the rotated ones are 0."""
     pairs = config.rope_rotated // 2
     frequencies = rope_frequencies(config)
@@ -38,7 +38,7 @@ def rope_tables(config: DecoderConfig, context: int, file: GgufFile) -> tuple[Ar
     )
 
 
-def _divisors(config: DecoderConfig, context: int, file: GgufFile) -> Array | None:
+def _divisors(config: DecoderConfig, context: int, file: ModelFile) -> Array | None:
     """Return what frequencies are divided by, where the file has a factor for each pair.
 
     Llama 3 has one table of them; longrope two, of which the context chooses, as in llama.cpp, so
@@ -53,7 +53,7 @@ def _divisors(config: DecoderConfig, context: int, file: GgufFile) -> Array | No
     return _factors(config, file, plain) if plain in file.tensors else None
 
 
-def _factors(config: DecoderConfig, file: GgufFile, name: str) -> Array:
+def _factors(config: DecoderConfig, file: ModelFile, name: str) -> Array:
     pairs, found = config.rope_rotated // 2, file.dequant_f32(name)
     if found.shape != (pairs,) or not (found > 0).all():
         raise FormatError(

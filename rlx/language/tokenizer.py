@@ -1,4 +1,4 @@
-"""Text to tokens and back, and conversations as prompts: all from a GGUF file's metadata.
+"""Text to tokens and back, and conversations as prompts: all from what comes with a model.
 
 Needs the packages `tokenizers` and, for chat templates, `jinja2` (`pip install rlx[language]`).
 """
@@ -14,8 +14,9 @@ import numpy as np
 
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
-from rlx.gguf import GgufFile
 from rlx.language.chat_template import prompt
+from rlx.language.checkpoint import Checkpoint
+from rlx.language.model_file import ModelFile
 from rlx.language.pre_tokenizers import BY_NAME, PreTokenizer
 
 _NORMAL, _CONTROL, _USER_DEFINED = 1, 3, 4
@@ -40,11 +41,17 @@ class TextTokenizer:
     """True if each character of a token is a byte; else a space is written as `▁`."""
     prefix: str = ""
     """What a text begins with that was not in what was encoded."""
+    further_ends: frozenset[int] = frozenset()
+    """Tokens that end a text, besides those with names for it."""
     _bytes: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, file: GgufFile) -> TextTokenizer:
+    def of(cls, file: ModelFile) -> TextTokenizer:
         """Build the tokenizer of a file; a FormatError names a key that is missing."""
+        if isinstance(file, Checkpoint):
+            from rlx.language.checkpoint_text import tokenizer_fields
+
+            return cls(**tokenizer_fields(file))
         metadata = file.metadata
         tokens = _list(file, "tokenizer.ggml.tokens")
         special = {name: _special_token(file, name, len(tokens)) for name in ("bos", "eos", "eot")}
@@ -71,7 +78,7 @@ class TextTokenizer:
         named = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>"}
         ends = {self.special["eos"], self.special["eot"]}
         ends |= {number for number, token in enumerate(self.tokens) if token in named}
-        return frozenset(number for number in ends if number is not None)
+        return self.further_ends.union(number for number in ends if number is not None)
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; names of special tokens in it are those tokens."""
@@ -119,7 +126,7 @@ class TextTokenizer:
         return "" if number is None else self.tokens[number]
 
 
-def _special_token(file: GgufFile, name: str, count: int) -> int | None:
+def _special_token(file: ModelFile, name: str, count: int) -> int | None:
     """Return the number of a special token, where the file has one."""
     key = f"tokenizer.ggml.{name}_token_id"
     found = file.metadata.get(key)
@@ -131,7 +138,7 @@ def _special_token(file: GgufFile, name: str, count: int) -> int | None:
     )
 
 
-def _library_tokenizer(file: GgufFile, tokens: list[str]) -> Any:
+def _library_tokenizer(file: ModelFile, tokens: list[str]) -> Any:
     kind = _word(file, "tokenizer.ggml.model", "none")
     builders = {"gpt2": _byte_level, "llama": _sentence_piece}
     if kind not in builders:
@@ -144,7 +151,7 @@ def _library_tokenizer(file: GgufFile, tokens: list[str]) -> Any:
     return library
 
 
-def _byte_level(file: GgufFile, tokens: list[str]) -> Any:
+def _byte_level(file: ModelFile, tokens: list[str]) -> Any:
     """Merges of pairs, over bytes."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
@@ -164,7 +171,7 @@ def _byte_level(file: GgufFile, tokens: list[str]) -> Any:
     return library
 
 
-def _pre_tokenizer(file: GgufFile) -> PreTokenizer:
+def _pre_tokenizer(file: ModelFile) -> PreTokenizer:
     """Return how the words of a file's texts are cut."""
     name = _word(file, "tokenizer.ggml.pre", "default")
     if name not in BY_NAME:
@@ -189,7 +196,7 @@ def byte_spelling() -> Mapping[str, int]:
     }
 
 
-def _pair(file: GgufFile, merge: str, vocabulary: Mapping[str, int]) -> tuple[str, str]:
+def _pair(file: ModelFile, merge: str, vocabulary: Mapping[str, int]) -> tuple[str, str]:
     left, space, right = merge.partition(" ")
     if not (space and left in vocabulary and right in vocabulary and left + right in vocabulary):
         raise FormatError(
@@ -200,7 +207,7 @@ def _pair(file: GgufFile, merge: str, vocabulary: Mapping[str, int]) -> tuple[st
     return left, right
 
 
-def _sentence_piece(file: GgufFile, tokens: list[str]) -> Any:
+def _sentence_piece(file: ModelFile, tokens: list[str]) -> Any:
     """Pieces with scores: merges are all ways to make a piece of two, likeliest first."""
     from tokenizers import Tokenizer, decoders, models, normalizers
 
@@ -230,7 +237,7 @@ def _sentence_piece(file: GgufFile, tokens: list[str]) -> Any:
     return library
 
 
-def _add_special(library: Any, file: GgufFile, tokens: list[str]) -> None:
+def _add_special(library: Any, file: ModelFile, tokens: list[str]) -> None:
     """Declare the tokens that are no text."""
     from tokenizers import AddedToken
 
@@ -241,12 +248,12 @@ def _add_special(library: Any, file: GgufFile, tokens: list[str]) -> None:
     library.add_tokens([AddedToken(token, normalized=False) for token in own])
 
 
-def _types(file: GgufFile, count: int) -> list[float]:
+def _types(file: ModelFile, count: int) -> list[float]:
     key = "tokenizer.ggml.token_type"
     return _numbers(file, key, count) if key in file.metadata else [_NORMAL] * count
 
 
-def _list(file: GgufFile, key: str) -> list[str]:
+def _list(file: ModelFile, key: str) -> list[str]:
     found = file.metadata.get(key)
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise FormatError(
@@ -256,7 +263,7 @@ def _list(file: GgufFile, key: str) -> list[str]:
     return found
 
 
-def _numbers(file: GgufFile, key: str, count: int) -> list[float]:
+def _numbers(file: ModelFile, key: str, count: int) -> list[float]:
     """Return the numbers of a key, one for each token."""
     found = np.asarray(file.metadata.get(key, ()))
     if found.shape != (count,) or found.dtype.kind not in "biuf":
@@ -268,7 +275,7 @@ def _numbers(file: GgufFile, key: str, count: int) -> list[float]:
     return numbers
 
 
-def _word(file: GgufFile, key: str, default: str) -> str:
+def _word(file: ModelFile, key: str, default: str) -> str:
     found = file.metadata.get(key, default)
     if not isinstance(found, str):
         raise FormatError(

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
-from rlx.gguf import GgufFile
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.language.decoder import sequence_logits
 from rlx.language.lora import Adapters
+from rlx.language.model_file import ModelFile
 from rlx.optim import Optimizer, apply_updates
 from rlx.passes.autodiff import vjp_in_graph
 from rlx.runtime.compile import compile as compile_graph
@@ -39,7 +39,7 @@ Array = NDArray[Any]
 class FineTuning:
     """A compiled training step for the adapters of a model."""
 
-    file: GgufFile
+    file: ModelFile
     first: Adapters
     rows: int
     """Tokens of a sequence; shorter ones are padded."""
@@ -82,7 +82,7 @@ class FineTuning:
 
 
 def training_graph(
-    file: GgufFile, adapters: Adapters, rows: int, optimizer: Optimizer
+    file: ModelFile, adapters: Adapters, rows: int, optimizer: Optimizer
 ) -> tuple[Graph, dict[str, Array]]:
     """Return the graph of a training step, and its params with those of the optimizer.
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError
-from rlx.gguf import GgufFile
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.linalg import swapped
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
+from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, param_value, rope_order
 
 Array = NDArray[Any]
@@ -25,7 +25,7 @@ class Weights:
     """Declares tensors as params of a graph as they are asked for, and keeps their values."""
 
     graph: Graph
-    file: GgufFile
+    file: ModelFile
     config: DecoderConfig
     adapters: Adapters | None = None
     accuracy: Accuracy = "exact"

@@ -23,6 +23,7 @@ from rlx.cli.output import show
 from rlx.cli.parser import SHELLS, make_parser
 from rlx.cli.progress import progress
 from rlx.errors import GraphError, Source
+from tests.language.folder import write_folder
 from tests.language.tiny import random_weights, write_model
 
 Capture = pytest.CaptureFixture[str]
@@ -51,12 +52,12 @@ def run_example(line: str) -> int:
     return code
 
 
+LANGUAGE = ("generate", "chat", "serve")
+
+
 @pytest.mark.parametrize(
     "command",
-    [
-        pytest.param(n, marks=pytest.mark.slow if n in ("generate", "serve") else ())
-        for n in helps()
-    ],
+    [pytest.param(n, marks=pytest.mark.slow if n in LANGUAGE else ()) for n in helps()],
 )
 def test_examples_of_the_help_run(
     command: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
@@ -69,7 +70,9 @@ def test_examples_of_the_help_run(
     if command == "serve":
         pytest.importorskip("starlette")
         monkeypatch.setattr(pytest.importorskip("uvicorn"), "run", lambda *_, **__: None)
-    if command in ("generate", "serve"):
+    if command in LANGUAGE:
+        monkeypatch.setattr("sys.stdin", io.StringIO("hello\n\nand\n"))
+        write_folder(Path("SmolLM2-135M-Instruct"), random_weights())
         pytest.importorskip("tokenizers")
         pytest.importorskip("jinja2")
         write_model(Path("model.gguf"), "llama", random_weights(), packed=True)

@@ -1,0 +1,61 @@
+"""What the commands that run language models share."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rlx.cli.output import show
+from rlx.cli.progress import progress
+from rlx.language.model import LanguageModel, load
+from rlx.language.sampling import SETTINGS, Sampling
+from rlx.language.streaming import TextStream, texts_of
+
+
+class Answer(NamedTuple):
+    """A text that was printed, and how long its parts took."""
+
+    text: str
+    prompt_seconds: float
+    tokens: int
+    """After the first."""
+    seconds: float
+
+
+def model_of(arguments: Namespace) -> LanguageModel:
+    """Return the model that the options of a command describe."""
+    with progress(f"reading {arguments.model}"):
+        return load(
+            arguments.model,
+            context=arguments.context,
+            sampling=Sampling(**{n: getattr(arguments, n) for n in SETTINGS if n in arguments}),
+            seed=arguments.seed,
+            backend=arguments.backend,
+            threads=arguments.threads,
+            accuracy=arguments.accuracy,
+            cache_dtype=arguments.cache_dtype,
+            quantize=arguments.quantize,
+        )
+
+
+def answer(model: LanguageModel, prompt: list[int], arguments: Namespace) -> Answer:
+    """Print what follows a prompt as it comes."""
+    started = time.perf_counter()
+    with progress("compiling and reading the prompt"):
+        tokens = model.generate(prompt, max_tokens=arguments.max_tokens)
+        first = next(tokens, None)
+    ready = time.perf_counter()
+    stream, printed = TextStream(model.tokenizer, arguments.stop or ()), ""
+    count = len(model.history)
+    for text in texts_of(stream, [] if first is None else _chained(first, tokens)):
+        show(text, end="", flush=True)
+        printed += text
+    show("")
+    return Answer(printed, ready - started, len(model.history) - count, time.perf_counter() - ready)
+
+
+def _chained(first: int, rest: Iterator[int]) -> Iterator[int]:
+    yield first
+    yield from rest
