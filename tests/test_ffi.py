@@ -250,7 +250,7 @@ def test_calls_through_slots_need_no_linker_of_llvm(monkeypatch: pytest.MonkeyPa
         return LoadedCode(*given)
 
     monkeypatch.setattr("rlx.codegen.llvm.module.LoadedCode", load)
-    assert link(b"no object code") is None
+    assert link([b"no object code"]) is None
     f = rlx.jit(lambda x: rlx.pure_callback(np.sin, x, x), backend="llvm")
     np.testing.assert_allclose(f(np.ones(2)), np.sin(np.ones(2)))
     assert any("rlx_python_sin" in name for _, symbols in loaded for name in symbols)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
 from rlx.codegen.foreign import foreign_symbols
-from rlx.codegen.llvm.module import LlvmModule, load_object
+from rlx.codegen.llvm.module import LlvmModule, load_objects
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
 from rlx.dataclass import dataclass
@@ -59,7 +59,7 @@ class CachedLlvmBackend:
         content = self._cache().read(code.key, ".o")
         if content is None:
             return None
-        loaded = load_object(content, code, self._resolver(target))
+        loaded = load_objects(content, code, self._resolver(target))
         return LlvmModule(code, loaded, functools.cache(lambda: _emitted(module())), Options())
 
     def version(self, target: Target) -> str:
@@ -111,7 +111,7 @@ def llvm_assembly(module: Module) -> str:
     emitted, machine = _emitted(module)
     from rlx.codegen.llvm.binding import compile_assembly
 
-    options = Options().resolved(emitted.text, needs_vectorizer=emitted.needs_vectorizer)
+    options = Options().resolved(len(emitted.text), needs_vectorizer=emitted.needs_vectorizer)
     return compile_assembly(emitted.text, machine, options)
 
 

@@ -2,13 +2,18 @@
 
 Text goes in; text, object code or loaded machine code comes out. Importing this file loads
 LLVM (about 100 MB of library), so the rest of the package imports it only when it compiles.
+
+llvmlite holds a lock during each of its calls, since its modules share a context. Each module here
+has a context of its own, and each thread its target machine, so that the long calls go without.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -17,6 +22,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.optimize import Options, Pipeline
 from rlx.errors import InternalError, ToolchainError, UnsupportedError
+from rlx.locks import unforkable
 from rlx.target import ARCHITECTURES, Target
 
 _library_numbers = itertools.count()
@@ -71,14 +77,49 @@ def version() -> str:
 
 def compile_object(text: str, machine: Machine, options: Options) -> bytes:
     """Return relocatable object code for a module's text."""
-    target_machine = _target_machine(machine, options)
-    return bytes(target_machine.emit_object(_optimized(text, target_machine, options)))
+    return _emitted(text, machine, options, is_object=True)
+
+
+def compile_objects(
+    modules: Sequence[tuple[str, Options]], machine: Machine, threads: int
+) -> list[bytes]:
+    """Return object code for the text of each module, compiled on up to `threads` threads."""
+    waiting = sorted(range(len(modules)), key=lambda number: len(modules[number][0]))
+    found: dict[int, bytes] = {}
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        with unforkable():
+            while waiting:
+                try:
+                    number = waiting.pop()  # the largest of those left
+                except IndexError:  # another thread took it
+                    return
+                text, options = modules[number]
+                try:
+                    found[number] = compile_object(text, machine, options)
+                except BaseException as error:
+                    waiting.clear()
+                    failures.append(error)
+
+    others = [threading.Thread(target=work) for _ in modules[1:threads]]
+    try:
+        for thread in others:
+            thread.start()
+        work()
+    finally:
+        waiting.clear()  # nothing is left, but where a signal ended the loop
+        for thread in others:
+            if thread.ident is not None:
+                thread.join()
+    if failures:
+        raise failures[0]
+    return [found[number] for number in range(len(modules))]
 
 
 def compile_assembly(text: str, machine: Machine, options: Options) -> str:
     """Return the assembly that `compile_object` would encode."""
-    target_machine = _target_machine(machine, options)
-    return str(target_machine.emit_assembly(_optimized(text, target_machine, options)))
+    return _emitted(text, machine, options, is_object=False).decode()
 
 
 def optimize_text(text: str, machine: Machine, options: Options) -> str:
@@ -89,8 +130,12 @@ def optimize_text(text: str, machine: Machine, options: Options) -> str:
 class LoadedObject:
     """Object code in executable memory; it is unloaded with this object."""
 
-    def __init__(self, code: bytes, exports: Sequence[str], symbols: Mapping[str, int]) -> None:
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    def __init__(
+        self, objects: Sequence[bytes], exports: Sequence[str], symbols: Mapping[str, int]
+    ) -> None:
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for code in objects:
+            builder.add_object_img(code)
         for name in exports:
             builder.export_symbol(name)
         for name, address in symbols.items():
@@ -127,8 +172,24 @@ def _linker() -> Any:
     return llvm.create_lljit_compiler(use_jit_link=True)
 
 
-@functools.cache
+class _Machines(threading.local):
+    """The target machines of a thread."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[Machine, Options], Any] = {}
+
+
+_machines = _Machines()
+
+
 def _target_machine(machine: Machine, options: Options) -> Any:
+    found = _machines.made.get((machine, options))
+    if found is None:
+        found = _machines.made[machine, options] = _new_target_machine(machine, options)
+    return found
+
+
+def _new_target_machine(machine: Machine, options: Options) -> Any:
     _initialize()
     target = llvm.Target.from_triple(machine.triple)
     return target.create_target_machine(
@@ -141,22 +202,58 @@ def _target_machine(machine: Machine, options: Options) -> Any:
     )
 
 
+@functools.cache
+def _unlocked(name: str) -> Callable[..., Any]:
+    """Return a function of LLVM without llvmlite's lock around it."""
+    locked = getattr(llvm.ffi.lib, name)
+    library = ctypes.CDLL(llvm.ffi.lib._name, handle=llvm.ffi.lib._handle)
+    function = library[name]
+    function.argtypes, function.restype = locked.argtypes, locked.restype
+    return function
+
+
 def _optimized(text: str, target_machine: Any, options: Options) -> Any:
-    """Parse, check and optimize; a refusal is a fault of the emitter."""
+    """Parse, check and optimize in a new context; a refusal is a fault of the emitter."""
     pipeline = options.pipeline or Pipeline.O2
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise InternalError(f"llvm: the emitted IR is invalid: {error}") from error
+    module = _parsed(text)
     tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVELS[pipeline])
     tuning.loop_vectorization = True
     tuning.loop_unrolling = pipeline is Pipeline.O3
     builder = llvm.create_pass_builder(target_machine, tuning)
     passes = _passes(builder, pipeline)
-    passes.run(module, builder)
+    _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
     _free(passes)
     return module
+
+
+def _parsed(text: str) -> Any:
+    context = llvm.create_context()
+    with llvm.ffi.OutputString() as reason:
+        parse = _unlocked("LLVMPY_ParseAssembly")
+        module = llvm.ModuleRef(parse(context, text.encode(), reason), context)
+        if reason:
+            module.close()
+            raise InternalError(f"llvm: the emitted IR is invalid: {reason}")
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"llvm: the emitted IR is invalid: {error}") from error
+    return module
+
+
+def _emitted(text: str, machine: Machine, options: Options, *, is_object: bool) -> bytes:
+    target_machine = _target_machine(machine, options)
+    module = _optimized(text, target_machine, options)
+    with llvm.ffi.OutputString() as reason:
+        emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
+        buffer = emit(target_machine, module, int(is_object), reason)
+        if not buffer:
+            raise InternalError(f"llvm: no code for the emitted IR: {reason}")
+    try:
+        start = llvm.ffi.lib.LLVMPY_GetBufferStart(buffer)
+        return ctypes.string_at(start, llvm.ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def _free(passes: Any) -> None:

@@ -2,8 +2,11 @@
 
     text = emit_module(module, machine).text
 
-Equal modules give equal text. Kernels are internal functions, entries are exported with the C
-calling convention; how both are called is written down in `rlx.codegen.entry`.
+    parts = emit_parts(module, machine)     # the same in modules that are compiled separately
+
+Equal modules give equal text. Kernels are internal functions, or hidden ones where parts are linked
+together; entries are exported with the C calling convention. How both are called is written down
+in `rlx.codegen.entry`.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ nanosecond, which the smaller code gives back."""
 _MOST_INLINED_LETS = 1600
 """What all copies of a function in a loop's body may bind. LLVM's time grows faster than a block
 of code: at 100 sines of doubles it was a minute and a half."""
+_PART = 96_000
+"""Characters from which a part is complete. LLVM takes about 60 ms for as many, and 2 ms more for
+each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +70,25 @@ def emit_module(
         emitter.kernel(kernel)
     for entry in module.entries:
         emitter.entry(entry)
-    header = f'source_filename = "{identifier(module.name)}"\ntarget triple = "{machine.triple}"'
-    text = emitter.writer.text(header, _attributes(machine))
-    return EmittedModule(text, emitter.writer.externals, emitter.writer.needs_vectorizer)
+    return emitter.emitted(module.name)
+
+
+def emit_parts(
+    module: Module, machine: Machine, *, slots: Collection[str] = ()
+) -> tuple[EmittedModule, ...]:
+    """Return the IR of `emit_module` as modules of bounded size that link to each other's kernels.
+
+    The division depends on the text alone.
+    """
+    kernels = frozenset(kernel.name for kernel in module.kernels)
+    parts: list[EmittedModule] = []
+    emitter = _ModuleEmitter(machine, kernels, {}, slots)
+    for kernel in (*module.kernels, *module.entries):
+        if emitter.writer.size >= _PART:
+            parts.append(emitter.emitted(module.name))
+            emitter = _ModuleEmitter(machine, kernels, {}, slots)
+        (emitter.kernel if kernel.name in kernels else emitter.entry)(kernel)
+    return (*parts, emitter.emitted(module.name))
 
 
 class _ModuleEmitter:
@@ -80,6 +102,12 @@ class _ModuleEmitter:
         self.writer = ModuleWriter(symbols, machine.features, slots)
         self._machine = machine
         self._exported = exported
+
+    def emitted(self, name: str) -> EmittedModule:
+        """Return what was emitted as a module called `name`."""
+        header = f'source_filename = "{identifier(name)}"\ntarget triple = "{self._machine.triple}"'
+        text = self.writer.text(header, _attributes(self._machine))
+        return EmittedModule(text, self.writer.externals, self.writer.needs_vectorizer)
 
     def kernel(self, kernel: Kernel) -> None:
         params = [*_pointers(kernel, _promises), *_scalars(kernel)]

@@ -4,26 +4,31 @@
     native = backend.load(module, target)
     native.address("run")
 
-Object code is cached by what determines it: the IR text, LLVM's version and the options.
+Large modules are compiled in parts, on all processors of the process. Object code is cached by what
+determines it: the IR text, LLVM's version and the options.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from rlx.codegen.aot.archive import archive_bytes
 from rlx.codegen.foreign import foreign_symbols
 from rlx.codegen.llvm import binding
-from rlx.codegen.llvm.emit import emit_module
+from rlx.codegen.llvm.emit import emit_module, emit_parts
 from rlx.codegen.llvm.machine import Machine
-from rlx.codegen.llvm.module import LlvmModule, load_object
+from rlx.codegen.llvm.module import LlvmModule, load_objects
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.loops.nodes import Module
 from rlx.codegen.machine_code import MachineCode
 from rlx.dataclass import dataclass
 from rlx.target import Target
+
+Part: TypeAlias = tuple[str, Options]
 
 
 class ObjectCache(Protocol):
@@ -58,29 +63,38 @@ class LlvmBackend:
     def load(self, module: Module, target: Target) -> LlvmModule:
         """Compile `module`, or take its object code from the cache, and load it."""
         machine = self.machine or binding.host_machine(target.vector_bytes)
-        emitted = emit_module(module, machine, slots=foreign_symbols(module))
-        options = self.options.resolved(emitted.text, needs_vectorizer=emitted.needs_vectorizer)
+        slots = foreign_symbols(module)
+        emitted = emit_parts(module, machine, slots=slots)
+        size = sum(len(part.text) for part in emitted)
+        parts = [
+            (p.text, self.options.resolved(size, needs_vectorizer=p.needs_vectorizer))
+            for p in emitted
+        ]
         code = MachineCode(
-            key=_object_key(emitted.text, machine, options),
+            key=_object_key(parts, machine),
             entries=tuple(entry.name for entry in module.entries),
-            externals=tuple((name, name) for name in emitted.externals),
+            externals=tuple(dict.fromkeys((name, name) for p in emitted for name in p.externals)),
         )
-        content = self._object(code.key, emitted.text, machine, options)
-        loaded = load_object(content, code, self.resolve)
-        source = emitted, machine
-        return LlvmModule(code, loaded, lambda: source, options)
+        content = self._objects(code.key, parts, machine, target.cores)
+        loaded = load_objects(content, code, self.resolve)
+        source = functools.cache(lambda: (emit_module(module, machine, slots=slots), machine))
+        return LlvmModule(code, loaded, source, self.options)
 
-    def _object(self, key: str, text: str, machine: Machine, options: Options) -> bytes:
+    def _objects(self, key: str, parts: Sequence[Part], machine: Machine, threads: int) -> bytes:
         def make() -> bytes:
-            return binding.compile_object(text, machine, options)
+            objects = binding.compile_objects(parts, machine, threads)
+            if len(objects) == 1:
+                return objects[0]
+            return archive_bytes({f"{number}.o": each for number, each in enumerate(objects)}, {})
 
         return make() if self.cache is None else self.cache.content(key, ".o", make)
 
 
-def _object_key(text: str, machine: Machine, options: Options) -> str:
+def _object_key(parts: Sequence[Part], machine: Machine) -> str:
     """Name an object by all that determines it."""
     digest = hashlib.sha256()
-    for part in (binding.version(), repr(machine), repr(options), text):
+    known = (binding.version(), repr(machine))
+    for part in (*known, *(part for text, options in parts for part in (repr(options), text))):
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()

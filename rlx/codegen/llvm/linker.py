@@ -1,10 +1,10 @@
 """Object code laid out for loading, without LLVM: a tenth of its library's loading time.
 
-    linked = link(code)          # None: something this linker does not know; LLVM links it then
+    linked = link([code])        # None: something this linker does not know; LLVM links it then
 
-Our kernels are a simple case: code that reaches its constants and functions relative to itself,
-no variables of its own, a few functions of the C library or a BLAS, slots of the process. The
-layout is
+Objects may call each other's functions. Our kernels are a simple case: code that reaches its
+constants and functions relative to itself, no variables of its own, a few functions of the C
+library or a BLAS, slots of the process. The layout is
 
     code, a jump per name from outside │ constants, a pointer per name from outside
 
@@ -14,7 +14,7 @@ so that only the pointers, the imports, depend on addresses in a process.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rlx.dataclass import dataclass
@@ -48,12 +48,12 @@ class LinkedObject:
     """Offsets of the pointers to be filled in, by the name of the function."""
 
 
-def link(code: bytes) -> LinkedObject | None:
+def link(objects: Sequence[bytes]) -> LinkedObject | None:
     """Return object code laid out, or None for what is not of the simple kind."""
-    if not _is_simple(code):
+    if not all(map(_is_simple, objects)):
         return None
     try:
-        return _Linker(code).link()
+        return _Linker([_Object(code) for code in objects]).link()
     except _UnusualError:
         return None
 
@@ -84,6 +84,15 @@ class _Symbol(NamedTuple):
     size: int
 
 
+class _Relocation(NamedTuple):
+    section: int
+    """The number of the section that is changed."""
+    offset: int
+    kind: int
+    symbol: int
+    addend: int
+
+
 def _is_simple(code: bytes) -> bool:
     if len(code) < _HEADER.size:
         return False
@@ -93,59 +102,115 @@ def _is_simple(code: bytes) -> bool:
     return (magic, bits, order, kind, machine) == wanted
 
 
-class _Linker:
+class _Object:
+    """The sections and symbols of one object."""
+
     def __init__(self, code: bytes) -> None:
         self._code = code
         header = _HEADER.unpack_from(code)
         start, count = header[10], header[16]
-        self._sections = [
+        self.sections = [
             _Section(*_SECTION.unpack_from(code, start + i * _SECTION.size)) for i in range(count)
         ]
         table = self._only(_SYMBOL_TABLE)
-        self._names = self._content(self._sections[table.link])
-        self._symbols = [_Symbol(*row) for row in _SYMBOL.iter_unpack(self._content(table))]
+        self._names = self.content(self.sections[table.link])
+        self.symbols = [_Symbol(*row) for row in _SYMBOL.iter_unpack(self.content(table))]
+        self.places: dict[int, int] = {}
+        """Number of a section -> its offset in the layout."""
+
+    def name(self, symbol: _Symbol) -> str:
+        stop = self._names.index(b"\0", symbol.name)
+        return self._names[symbol.name : stop].decode()
+
+    def content(self, section: _Section) -> bytes:
+        return self._code[section.start : section.start + section.size]
+
+    def relocations(self) -> Iterator[_Relocation]:
+        for section in self.sections:
+            if section.type == _RELOCATIONS and self.sections[section.info].flags & _LOADED:
+                for row in _RELOCATION.iter_unpack(self.content(section)):
+                    yield _Relocation(section.info, *row)
+
+    def offset(self, symbol: _Symbol) -> int:
+        if symbol.section not in self.places:
+            raise _UnusualError
+        return self.places[symbol.section] + symbol.value
+
+    def exports(self) -> dict[str, int]:
+        return {
+            self.name(symbol): self.offset(symbol)
+            for symbol in self.symbols
+            if symbol.info >> 4 == _GLOBAL_BINDING and _UNDEFINED < symbol.section < _FIRST_RESERVED
+        }
+
+    def _only(self, type: int) -> _Section:
+        found = [section for section in self.sections if section.type == type]
+        if len(found) != 1:
+            raise _UnusualError
+        return found[0]
+
+
+class _Outside(NamedTuple):
+    """Where names are that an object does not define itself."""
+
+    exports: Mapping[str, int]
+    jumps: Mapping[str, int]
+    pointers: Mapping[str, int]
+
+
+class _Linker:
+    def __init__(self, objects: Sequence[_Object]) -> None:
+        self._objects = objects
         self._layout = bytearray()
-        self._places: dict[int, int] = {}
-        """Number of a section -> its offset."""
 
     def link(self) -> LinkedObject:
-        relocations = [
-            (section.info, row)
-            for section in self._sections
-            if section.type == _RELOCATIONS and self._sections[section.info].flags & _LOADED
-            for row in _RELOCATION.iter_unpack(self._content(section))
-        ]
-        called = {symbol for _, (_, kind, symbol, _) in relocations if kind == _CALL}
-        read = {symbol for _, (_, kind, symbol, _) in relocations if kind in _POINTED}
-        outside = [s for s in sorted(called | read) if self._symbols[s].section == _UNDEFINED]
         self._place(_CODE)
-        jumps = {symbol: self._reserve(_JUMP_BYTES, 8) for symbol in outside}
+        exports = self._code_exports()
+        outside = sorted(self._undefined() - exports.keys())
+        jumps = {name: self._reserve(_JUMP_BYTES, 8) for name in outside}
         code_bytes = self._reserve(0, PAGE)
         self._place(0)
-        pointers = {symbol: self._reserve(_POINTER_BYTES, 8) for symbol in outside}
-        for symbol, jump in jumps.items():
+        pointers = {name: self._reserve(_POINTER_BYTES, 8) for name in outside}
+        for name, jump in jumps.items():
             self._layout[jump : jump + 2] = _JUMP
-            self._write_distance(jump + 2, pointers[symbol] - (jump + 6))
-        for section, relocation in relocations:
-            through = pointers if relocation[1] in _POINTED else jumps
-            self._relocate(self._places[section], relocation, through)
-        imports = {self._name(self._symbols[s]): pointer for s, pointer in pointers.items()}
-        return LinkedObject(bytes(self._layout), code_bytes, self._exports(), imports)
+            self._write_distance(jump + 2, pointers[name] - (jump + 6))
+        for each in self._objects:
+            for relocation in each.relocations():
+                self._relocate(each, relocation, _Outside(exports, jumps, pointers))
+        return LinkedObject(bytes(self._layout), code_bytes, exports, pointers)
 
     def _place(self, wanted: int) -> None:
         """Append the sections that hold code, or those that hold none."""
-        for number, section in enumerate(self._sections):
-            if not section.flags & _LOADED or section.flags & _CODE != wanted:
-                continue
-            if section.size and (
-                section.flags & (_WRITABLE | _THREAD_LOCAL)
-                or section.type == _NO_BITS
-                or section.alignment > PAGE
-            ):
-                raise _UnusualError
-            place = self._reserve(section.size, max(section.alignment, 1))
-            self._layout[place : place + section.size] = self._content(section)
-            self._places[number] = place
+        for each in self._objects:
+            for number, section in enumerate(each.sections):
+                if not section.flags & _LOADED or section.flags & _CODE != wanted:
+                    continue
+                if section.size and (
+                    section.flags & (_WRITABLE | _THREAD_LOCAL)
+                    or section.type == _NO_BITS
+                    or section.alignment > PAGE
+                ):
+                    raise _UnusualError
+                place = self._reserve(section.size, max(section.alignment, 1))
+                self._layout[place : place + section.size] = each.content(section)
+                each.places[number] = place
+
+    def _code_exports(self) -> dict[str, int]:
+        """Return the offsets of the functions that objects export; none exports the same."""
+        found = [each.exports() for each in self._objects]
+        exports = {name: place for each in found for name, place in each.items()}
+        if len(exports) != sum(map(len, found)):
+            raise _UnusualError
+        return exports
+
+    def _undefined(self) -> set[str]:
+        """Return the names that code refers to and its own object does not define."""
+        return {
+            each.name(symbol)
+            for each in self._objects
+            for symbol in {each.symbols[r.symbol] for r in each.relocations()}
+            if symbol.section == _UNDEFINED
+        }
 
     def _reserve(self, size: int, alignment: int) -> int:
         """Append `size` zeros and return where they are."""
@@ -154,43 +219,24 @@ class _Linker:
         self._layout += bytes(size)
         return place
 
-    def _relocate(
-        self, base: int, relocation: tuple[int, int, int, int], through: Mapping[int, int]
-    ) -> None:
-        offset, kind, number, addend = relocation
-        target = through.get(number)
-        if kind not in (_RELATIVE, _CALL, *_POINTED):
-            raise _UnusualError
-        if (kind == _RELATIVE and target is not None) or (kind in _POINTED and target is None):
-            raise _UnusualError
-        if target is None:
-            target = self._offset(self._symbols[number])
-        self._write_distance(base + offset, target + addend - (base + offset))
+    def _relocate(self, each: _Object, relocation: _Relocation, outside: _Outside) -> None:
+        place = each.places[relocation.section] + relocation.offset
+        target = self._target(each, relocation, outside)
+        self._write_distance(place, target + relocation.addend - place)
+
+    def _target(self, each: _Object, relocation: _Relocation, outside: _Outside) -> int:
+        """Return the offset that a relocation refers to."""
+        kind, symbol = relocation.kind, each.symbols[relocation.symbol]
+        name = each.name(symbol) if symbol.section == _UNDEFINED else ""
+        if kind in _POINTED and name in outside.pointers:
+            return outside.pointers[name]
+        if kind in (_RELATIVE, _CALL) and not name:
+            return each.offset(symbol)
+        if kind in (_RELATIVE, _CALL) and name in outside.exports:
+            return outside.exports[name]
+        if kind == _CALL:
+            return outside.jumps[name]
+        raise _UnusualError
 
     def _write_distance(self, place: int, distance: int) -> None:
         self._layout[place : place + 4] = struct.pack("<i", distance)
-
-    def _offset(self, symbol: _Symbol) -> int:
-        if symbol.section not in self._places:
-            raise _UnusualError
-        return self._places[symbol.section] + symbol.value
-
-    def _exports(self) -> dict[str, int]:
-        return {
-            self._name(symbol): self._offset(symbol)
-            for symbol in self._symbols
-            if symbol.info >> 4 == _GLOBAL_BINDING and _UNDEFINED < symbol.section < _FIRST_RESERVED
-        }
-
-    def _name(self, symbol: _Symbol) -> str:
-        stop = self._names.index(b"\0", symbol.name)
-        return self._names[symbol.name : stop].decode()
-
-    def _content(self, section: _Section) -> bytes:
-        return self._code[section.start : section.start + section.size]
-
-    def _only(self, type: int) -> _Section:
-        found = [section for section in self._sections if section.type == type]
-        if len(found) != 1:
-            raise _UnusualError
-        return found[0]

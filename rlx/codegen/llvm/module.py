@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from rlx.codegen.aot.archive import archive_members, is_archive
 from rlx.codegen.llvm.linker import link
 from rlx.codegen.llvm.loader import MAPS_CODE, LoadedCode, process_symbol
 from rlx.codegen.llvm.machine import Machine
@@ -70,19 +71,25 @@ class LlvmModule:
 
     def _settings(self) -> tuple[Machine, Options]:
         emitted, machine = self._source()
-        options = self._options.resolved(emitted.text, needs_vectorizer=emitted.needs_vectorizer)
+        options = self._options.resolved(
+            len(emitted.text), needs_vectorizer=emitted.needs_vectorizer
+        )
         return machine, options
 
 
-def load_object(content: bytes, code: MachineCode, resolve: Resolve) -> Loaded:
-    """Load object code; LLVM links what our own linker does not support, or cannot load here."""
-    linked = link(content) if MAPS_CODE else None
+def load_objects(content: bytes, code: MachineCode, resolve: Resolve) -> Loaded:
+    """Load an object, or an archive of some that call each other.
+
+    LLVM links what our own linker does not support, or cannot load here.
+    """
+    objects = archive_members(content) if is_archive(content) else [content]
+    linked = link(objects) if MAPS_CODE else None
     if linked is not None:
         return LoadedCode(linked, {name: _address(name, resolve) for name in linked.imports})
     from rlx.codegen.llvm.binding import LoadedObject
 
     symbols = {name: _address(name, resolve) for name, _ in code.externals}
-    return LoadedObject(content, code.entries, symbols)
+    return LoadedObject(objects, code.entries, symbols)
 
 
 def _address(symbol: str, resolve: Resolve) -> int:

@@ -29,7 +29,7 @@ def compile_kernels(
     """
     machine = _machine(target, triple)
     emitted = emit_module(module, machine, exported=exported, symbols=symbols)
-    options = Options().resolved(emitted.text, needs_vectorizer=emitted.needs_vectorizer)
+    options = Options().resolved(len(emitted.text), needs_vectorizer=emitted.needs_vectorizer)
     return binding.compile_object(emitted.text, machine, options)
 
 

@@ -38,9 +38,9 @@ class Options:
     pipeline: Pipeline | None = None
     code_level: int | None = None
 
-    def resolved(self, text: str, *, needs_vectorizer: bool) -> Options:
-        """Return these options with pipeline and level chosen for a module's text."""
+    def resolved(self, size: int, *, needs_vectorizer: bool) -> Options:
+        """Return these options with pipeline and level chosen for a module of `size` characters."""
         pipeline = Pipeline.O2 if needs_vectorizer else Pipeline.LIGHT
-        level = 1 if len(text) >= _LARGE else 2
+        level = 1 if size >= _LARGE else 2
         chosen = level if self.code_level is None else self.code_level
         return Options(self.pipeline or pipeline, chosen)

@@ -200,9 +200,11 @@ class StatementEmitter(ExpressionEmitter):
             bounds = node.bounds or full_range(node)
             args += [f"i64 {self.expression(bound)}" for bound in bounds]
         if not can_fail(node.kernel):
+            self.writer.module.declare_kernel(name, "void", args)
             self.writer.write(f"call void @{name}({', '.join(args)})")
             return
         args.append(f"ptr {self.fault}")
+        self.writer.module.declare_kernel(name, "i32", args)
         status = self.writer.value(f"call i32 @{name}({', '.join(args)})")
         self._return_failure(status, node.origin)
 

@@ -28,7 +28,11 @@ class ModuleWriter:
         """What the machine has, in LLVM's spelling: some intrinsics need it."""
         self.needs_vectorizer = False
         """True if a `simd` loop was left scalar."""
+        self.size = 0
+        """Characters of the definitions."""
         self._definitions: dict[str, str] = {}
+        self._kernels: dict[str, str] = {}
+        """Declarations of the kernels that are called."""
         self._declarations: dict[str, str] = {}
         self._metadata: list[str] = []
         self._shared: dict[str, str] = {}
@@ -38,10 +42,17 @@ class ModuleWriter:
         if name not in self._definitions:
             self._definitions[name] = ""  # keeps the place of callers before callees
             self._definitions[name] = emit()
+            self.size += len(self._definitions[name])
 
     def declare(self, name: str, result: str, params: str) -> None:
         """Declare an external function or intrinsic once; the first signature holds."""
         self._declarations.setdefault(name, f"declare {result} @{llvm_name(name)}({params})")
+
+    def declare_kernel(self, name: str, result: str, args: Collection[str]) -> None:
+        """Declare a kernel that is called with typed `args`, unless this module defines it."""
+        if name not in self._kernels:
+            types = ", ".join(arg.rpartition(" ")[0] for arg in args)
+            self._kernels[name] = f"declare hidden {result} @{llvm_name(name)}({types})"
 
     def declare_slot(self, name: str) -> None:
         """Declare an external variable that holds the address of a function."""
@@ -67,7 +78,9 @@ class ModuleWriter:
 
     def text(self, header: str, footer: str) -> str:
         """Return the whole module."""
-        parts = [header, *self._definitions.values(), "\n".join(self._declarations.values())]
+        linked = [text for name, text in self._kernels.items() if name not in self._definitions]
+        declared = "\n".join([*linked, *self._declarations.values()])
+        parts = [header, *self._definitions.values(), declared]
         parts.append("\n".join([footer, *self._metadata]))
         return "\n\n".join(part for part in parts if part) + "\n"
 

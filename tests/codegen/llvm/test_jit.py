@@ -151,7 +151,7 @@ def test_backend_works_without_a_c_compiler_and_importing_rlx_does_not_load_llvm
 
 
 def test_large_modules_are_compiled_at_a_lower_level() -> None:
-    small, large = " " * 1000, " " * 2_000_000
+    small, large = 1000, 2_000_000
     assert Options().resolved(small, needs_vectorizer=False) == Options(Pipeline.LIGHT, 2)
     assert Options().resolved(large, needs_vectorizer=True) == Options(Pipeline.O2, 1)
     assert Options(code_level=0).resolved(large, needs_vectorizer=False).code_level == 0

@@ -55,7 +55,7 @@ def _object(text: str) -> bytes:
 
 
 def _linked(text: str) -> LinkedObject:
-    linked = link(_object(text))
+    linked = link([_object(text)])
     assert linked is not None
     return linked
 
@@ -86,12 +86,12 @@ def test_only_global_functions_are_exported() -> None:
 
 
 def test_variables_are_left_to_llvm() -> None:
-    assert link(_object(_VARIABLE)) is None
+    assert link([_object(_VARIABLE)]) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\xcf\xfa\xed\xfe" + bytes(100)])
 def test_what_is_no_object_for_x86_is_left_to_llvm(content: bytes) -> None:
-    assert link(content) is None
+    assert link([content]) is None
 
 
 def test_linking_gives_the_same_bytes_again() -> None:
