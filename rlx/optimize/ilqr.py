@@ -21,7 +21,8 @@ from rlx.errors import ShapeError
 from rlx.ir.source_lines import calling_source
 from rlx.numpy.systems import cholesky, solve_triangular
 from rlx.optimize.status import Status
-from rlx.optimize.tangents import solve_dense, with_status
+from rlx.optimize.tangents import with_status
+from rlx.tracing.pytree import tree_map
 from rlx.tracing.trace import shape_of
 from rlx.transforms.batch import hessian, jacfwd, vmap
 from rlx.transforms.control import scan, while_loop
@@ -50,6 +51,17 @@ class ILQRSolution(NamedTuple):
     """How often the dynamics were linearized, i32."""
 
 
+class _Trajectory(NamedTuple):
+    """The unknowns of the conditions of optimality."""
+
+    states: Any
+    """`[steps, n]`, without the first."""
+    inputs: Any
+    """`[steps, m]`."""
+    costates: Any
+    """Multipliers of the dynamics, `[steps, n]`."""
+
+
 class _Control(NamedTuple):
     """The functions of a problem and its first state."""
 
@@ -75,6 +87,30 @@ class _Control(NamedTuple):
     def rollout(self, inputs: Any) -> Any:
         """Return the states that inputs lead to."""
         return self.follow(lambda _, u: u, inputs)[0]
+
+    def hamiltonian(self, x: Any, u: Any, costate: Any) -> Any:
+        """Return the cost of a stage and of what the next state, weighted by its costate, adds."""
+        return self.cost(x, u) + costate @ self.dynamics(x, u)
+
+    def costates(self, states: Any, inputs: Any) -> Any:
+        """Return the derivatives of the rest of the cost by the states after the first."""
+
+        def step(later: Any, stage: Any) -> tuple[Any, Any]:
+            return grad(self.hamiltonian)(*stage, later), later
+
+        last = grad(self.final_cost)(states[-1])
+        return scan(step, last, (states[:-1], inputs), reverse=True)[1]
+
+    def conditions(self, at: _Trajectory) -> _Trajectory:
+        """Return what is zero at a solution: slopes by states and inputs, and the dynamics."""
+        states = rnp.concatenate([self.x[None], at.states[:-1]])
+        by_x, by_u = vmap(grad(self.hamiltonian, (0, 1)))(states, at.inputs, at.costates)
+        by_last = grad(self.final_cost)(at.states[-1])
+        return _Trajectory(
+            rnp.concatenate([by_x[1:], by_last[None]]) - at.costates,
+            by_u,
+            vmap(self.dynamics)(states, at.inputs) - at.states,
+        )
 
 
 class _State(NamedTuple):
@@ -126,15 +162,21 @@ def ilqr(
     control = _Control(dynamics, cost, final_cost, x)
     limit = float(np.finfo(np.dtype(dtype)).eps) ** 0.5 if tolerance is None else tolerance
 
-    def solve(_: Any, inputs: Any) -> Any:
-        found = _iterate(control, inputs, limit, max_iterations)
-        return found.inputs, (found.gains, found.status, found.count)
+    def solve(_: Any, start: _Trajectory) -> Any:
+        found = _iterate(control, start.inputs, limit, max_iterations)
+        costates = control.costates(found.states, found.inputs)
+        trajectory = _Trajectory(found.states[1:], found.inputs, costates)
+        return trajectory, (found.gains, found.status, found.count)
 
-    slope = grad(lambda inputs: control.total(control.rollout(inputs), inputs))
-    inputs, (gains, status, count) = custom_root(slope, inputs, solve, solve_dense, has_aux=True)
-    inputs = with_status(inputs, status)
-    states = control.rollout(inputs)
-    return ILQRSolution(states, inputs, gains, control.total(states, inputs), status, count)
+    unknown = rnp.zeros((inputs.shape[0], x.shape[0]), dtype)
+    start = _Trajectory(unknown, inputs, unknown)
+    found, (gains, status, count) = custom_root(
+        control.conditions, start, solve, solve_stages, has_aux=True
+    )
+    found = with_status(found, status)
+    states = rnp.concatenate([x[None], found.states])
+    total = control.total(states, found.inputs)
+    return ILQRSolution(states, found.inputs, gains, total, status, count)
 
 
 def _iterate(control: _Control, inputs: Any, tolerance: float, max_iterations: int) -> _State:
@@ -157,42 +199,28 @@ def _iterate(control: _Control, inputs: Any, tolerance: float, max_iterations: i
 
 def _improved(control: _Control, at: _State, tolerance: float) -> _State:
     """Return the state after one sweep backward and a search forward."""
-    models = _models(control, at)
-
-    def is_flat(swept: Any) -> Any:
-        damping, (_, _, slope) = swept
-        return ~rnp.isfinite(slope) & (damping < _MOST_DAMPING) & rnp.isfinite(at.cost)
-
-    def damp(swept: Any) -> Any:
-        damping = _more(swept[0])
-        return damping, _swept(models, damping)
-
-    damping, (changes, gains, slope) = while_loop(
-        is_flat, damp, (at.damping, _swept(models, at.damping))
-    )
+    damping, changes, gains, slope = _swept_until_convex(control, at)
     rounding = 8 * float(np.finfo(np.dtype(at.inputs.dtype)).eps) * rnp.abs(at.cost)
-
-    def attempt(length: Any) -> tuple[Any, Any, Any]:
-        def plan(x: Any, row: Any) -> Any:
-            old, u, change, gain = row
-            return u + length * change + gain @ (x - old)
-
-        states, inputs = control.follow(plan, (at.states[:-1], at.inputs, changes, gains))
-        return states, inputs, control.total(states, inputs)
 
     def is_better(length: Any, cost: Any) -> Any:
         return cost <= at.cost + _DECREASE * length * slope + rounding
 
     def refused(search: Any) -> Any:
-        length, (_, _, cost) = search
+        length, _, _, cost = search
         return ~is_better(length, cost) & (length > 1e-3) & rnp.isfinite(slope)
 
-    def shorten(search: Any) -> Any:
+    def attempt(search: Any) -> tuple[Any, Any, Any, Any]:
         length = search[0] / 2
-        return length, attempt(length)
 
-    one = rnp.ones((), at.inputs.dtype)
-    length, (states, inputs, cost) = while_loop(refused, shorten, (one, attempt(one)))
+        def plan(x: Any, row: Any) -> Any:
+            old, u, change, gain = row
+            return u + length * change + gain @ (x - old)
+
+        states, inputs = control.follow(plan, (at.states[:-1], at.inputs, changes, gains))
+        return length, states, inputs, control.total(states, inputs)
+
+    untried = rnp.full_like(at.cost, 2), at.states, at.inputs, rnp.full_like(at.cost, rnp.inf)
+    length, states, inputs, cost = while_loop(refused, attempt, untried)
     better = is_better(length, cost)
     size = rnp.max(rnp.abs(changes)) * (1 + damping)
     weaker = rnp.where(damping > _LEAST_DAMPING, damping / 10, 0)
@@ -215,29 +243,34 @@ def _more(damping: Any) -> Any:
     return rnp.maximum(damping * 10, 1e-3).astype(damping.dtype)
 
 
-def _models(control: _Control, at: _State) -> Any:
-    """Return the derivatives along a trajectory: dynamics and cost once, cost twice; their ends."""
-    x, u, last = at.states[:-1], at.inputs, at.states[-1]
-    stages = (
-        vmap(jacfwd(control.dynamics, (0, 1)))(x, u),
-        vmap(grad(control.cost, (0, 1)))(x, u),
-        vmap(hessian(control.cost, (0, 1)))(x, u),
-    )
-    return stages, grad(control.final_cost)(last), hessian(control.final_cost)(last)
+def _swept_until_convex(control: _Control, at: _State) -> tuple[Any, Any, Any, Any]:
+    """Return the first damping with which the model has a minimum, and what `_swept` returns."""
+
+    def is_flat(tried: Any) -> Any:
+        damping, *_, slope = tried
+        return ~rnp.isfinite(slope) & (damping < _MOST_DAMPING) & rnp.isfinite(at.cost)
+
+    def sweep(tried: Any) -> tuple[Any, ...]:
+        damping = tried[1]
+        return damping, _more(damping), *_swept(control, at, damping)
+
+    untried = at.damping, at.damping, at.inputs, at.gains, rnp.full_like(at.cost, rnp.nan)
+    damping, _, changes, gains, slope = while_loop(is_flat, sweep, untried)
+    return damping, changes, gains, slope
 
 
-def _swept(models: Any, damping: Any) -> tuple[Any, Any, Any]:
+def _swept(control: _Control, at: _State, damping: Any) -> tuple[Any, Any, Any]:
     """Return changes of the inputs, gains, and the slope of the cost along the changes.
 
     All are NaN where the damped model has no minimum.
     """
-    stages, last_x, last_xx = models
-    m = shape_of(stages[1][1])[1]
-    damped = damping * rnp.eye(int(m), dtype=damping.dtype)
+    damped = damping * rnp.eye(int(shape_of(at.inputs)[1]), dtype=damping.dtype)
 
-    def step(later: Any, model: Any) -> Any:
+    def step(later: Any, stage: Any) -> Any:
         value_x, value_xx, slope = later
-        (f_x, f_u), (c_x, c_u), ((c_xx, _), (c_ux, c_uu)) = model
+        f_x, f_u = jacfwd(control.dynamics, (0, 1))(*stage)
+        c_x, c_u = grad(control.cost, (0, 1))(*stage)
+        (c_xx, _), (c_ux, c_uu) = hessian(control.cost, (0, 1))(*stage)
         q_x, q_u = c_x + value_x @ f_x, c_u + value_x @ f_u
         carried = value_xx @ f_x
         q_xx, q_ux = c_xx + f_x.T @ carried, c_ux + f_u.T @ carried
@@ -252,6 +285,60 @@ def _swept(models: Any, damping: Any) -> tuple[Any, Any, Any]:
         value_xx = q_xx + back @ gain + gain.T @ q_ux
         return (value_x, (value_xx + value_xx.T) / 2, slope + q_u @ change), (change, gain)
 
-    first = last_x, last_xx, rnp.zeros_like(damping)
-    (_, _, slope), (changes, gains) = scan(step, first, stages, reverse=True)
-    return changes, gains, slope
+    last, stages = at.states[-1], (at.states[:-1], at.inputs)
+    first = grad(control.final_cost)(last), hessian(control.final_cost)(last)
+    end, (changes, gains) = scan(step, (*first, rnp.zeros_like(damping)), stages, reverse=True)
+    return changes, gains, end[2]
+
+
+def solve_stages(linear: Callable[[Any], Any], right: _Trajectory) -> _Trajectory:
+    """Return the trajectory `z` with `linear(z) = right` by a regulator's sweep and a rollout.
+
+    `linear` is the derivative of `_Control.conditions`. By stages, with `p` of the next one,
+
+        q @ x + s.T @ u + a.T @ p - p_before = right.states[t - 1]
+        s @ x + r @ u + b.T @ p = right.inputs[t]
+        a @ x + b @ u - x_next = right.costates[t]
+
+    and `p_before = value @ x + rest` for a symmetric `value`: no state is eliminated by dynamics
+    that may be unstable, as the Hessian by the inputs would have it.
+    """
+    zero = tree_map(rnp.zeros_like, right)
+    unit_x = rnp.eye(int(shape_of(right.states)[1]), dtype=right.states.dtype)
+    unit_u = rnp.eye(int(shape_of(right.inputs)[1]), dtype=right.inputs.dtype)
+
+    def at_every_stage(x: Any, u: Any) -> _Trajectory:
+        rows = shape_of(right.states)[0]
+        states = rnp.broadcast_to(x, (rows, *shape_of(x)))
+        inputs = rnp.broadcast_to(u, (rows, *shape_of(u)))
+        moved: _Trajectory = linear(_Trajectory(states, inputs, zero.costates))
+        return moved
+
+    of_x = vmap(at_every_stage, in_axes=(0, None), out_axes=2)(unit_x, zero.inputs[0])
+    of_u = vmap(at_every_stage, in_axes=(None, 0), out_axes=2)(zero.states[0], unit_u)
+    none = rnp.zeros_like(unit_x)[None]
+    q, last = rnp.concatenate([none, of_x.states[:-1]]), of_x.states[-1]
+    s, r = of_x.inputs, of_u.inputs
+    a, b = of_x.costates + unit_x, of_u.costates
+    first = rnp.zeros_like(zero.states[:1])
+    of_states = rnp.concatenate([first, right.states[:-1]])
+
+    def backward(later: Any, stage: Any) -> Any:
+        value, rest = later
+        q, s, r, a, b, by_x, by_u, by_p = stage
+        coupled, pulled = s + b.T @ value @ a, rest - value @ by_p
+        sides = rnp.concatenate([(by_u - b.T @ pulled)[:, None], -coupled], axis=1)
+        found = rnp.linalg.solve(r + b.T @ value @ b, sides, on_singular="nan")
+        change, gain = found[:, 0], found[:, 1:]
+        before = q + a.T @ value @ a + coupled.T @ gain, coupled.T @ change + a.T @ pulled - by_x
+        return before, (change, gain, value, rest)
+
+    def forward(x: Any, stage: Any) -> Any:
+        change, gain, value, rest, a, b, by_p = stage
+        u = change + gain @ x
+        x = a @ x + b @ u - by_p
+        return x, (x, u, value @ x + rest)
+
+    stages = q, s, r, a, b, of_states, right.inputs, right.costates
+    swept = scan(backward, (last, -right.states[-1]), stages, reverse=True)[1]
+    return _Trajectory(*scan(forward, zero.states[0], (*swept, a, b, right.costates))[1])

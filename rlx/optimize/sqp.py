@@ -84,15 +84,16 @@ class _Nonlinear(NamedTuple):
         return rnp.sum(rnp.abs(self.equations(x))) + rnp.sum(outside)
 
     def conditions(self, at: _Point) -> _Point:
-        """Return what is zero at a solution: gradient, equations, products of complementarity."""
+        """Return what is zero at a solution: gradient, equations, multiplier or gap of each bound.
+
+        The smaller of both has exact derivatives, where their product mixes nearly active bounds.
+        """
         bounded = self.inequalities(at.x)
         gaps = bounded - self.lower, self.upper - bounded
-        products = [
-            price * rnp.where(rnp.isfinite(gap), gap, 1)
-            for price, gap in zip((at.lower, at.upper), gaps, strict=True)
-        ]
+        prices = at.lower, at.upper
+        smaller = [rnp.minimum(price, gap) for price, gap in zip(prices, gaps, strict=True)]
         slope = grad(lambda x: self.lagrangian(x, at))(at.x)
-        return _Point(slope, self.equations(at.x), *products)
+        return _Point(slope, self.equations(at.x), *smaller)
 
 
 class _State(NamedTuple):

@@ -88,6 +88,24 @@ def test_derivatives_are_those_of_finite_differences() -> None:
     np.testing.assert_allclose(reverse, numeric, atol=1e-6)
 
 
+def test_derivatives_along_unstable_dynamics_are_those_of_finite_differences() -> None:
+    """Forty steps that grow by 1.5 each: a Hessian by inputs alone has no digit left."""
+
+    def planned(x: Any) -> Any:
+        found = ilqr(
+            lambda x, u: 1.5 * x + 0.1 * jnp.sin(3 * x) + u, lambda x, u: x @ x + u @ u,
+            lambda x: x @ x, x, jnp.zeros((40, 1)), tolerance=1e-10,
+        )  # fmt: skip
+        return jnp.stack([found.inputs[0, 0], found.states[-1, 0], found.cost]), found.status
+
+    value, slope = rlx.jit(planned), rlx.jit(rlx.jacrev(lambda x: planned(x)[0]))
+    x, step = np.array([0.7]), 1e-5
+    ends = [value(x + step), value(x - step)]
+    assert all(int(status) == Status.SOLVED for _, status in ends)
+    numeric = (np.asarray(ends[0][0]) - np.asarray(ends[1][0])) / (2 * step)
+    np.testing.assert_allclose(slope(x)[:, 0], numeric, atol=1e-6)
+
+
 def test_trajectories_come_in_batches() -> None:
     starts = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 1.0]])
 
