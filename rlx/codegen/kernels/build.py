@@ -23,6 +23,7 @@ from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
 from rlx.codegen.loops.passes.known_loads import known_loads
+from rlx.codegen.loops.passes.pair_sines import pair_sines
 from rlx.codegen.loops.passes.pipeline import CLEANUP, run_passes
 from rlx.codegen.loops.passes.target_passes import target_passes
 from rlx.codegen.schedule import Thunk
@@ -70,7 +71,9 @@ def build_kernel(
         _build_anchored(scope, body.anchor)
     _check_stored(body)
     known = known_loads({k.buffer_at(at).name: number for at, number in thunk.known})
-    passes = (known, *scope.passes, *CLEANUP, *target_passes(target))
+    single = not target.has_doubles and target.multiplies_and_adds(4)
+    early = (pair_sines(single=single),) if target.is_small else ()
+    passes = (known, *early, *scope.passes, *CLEANUP, *target_passes(target))
     return run_passes(k.build(doc), passes)
 
 

@@ -56,7 +56,8 @@ def scan_in_one_kernel(
         kept = _in_arrays(scope, body, unrolled=not loops)
     else:
         scope.passes.extend(REGISTERS)
-        kept = RegisterBody(RegisterNest(scope.k, body, lanes, tables))
+        nest = RegisterNest(scope.k, body, lanes, tables, pairs_sines=scope.target.is_small)
+        kept = RegisterBody(nest)
     build_scan(scope.k, kept, loop, length, reverse=reverse)
 
 
@@ -106,7 +107,7 @@ def while_in_one_kernel(
     else:
         scope.passes.extend(REGISTERS)
         of_condition, of_body = tables
-        nest = RegisterNest(scope.k, body, tables=of_body)
+        nest = RegisterNest(scope.k, body, tables=of_body, pairs_sines=scope.target.is_small)
         kept = RegisterBody(nest, condition_tables=of_condition)
     build_while(scope.k, kept, loop, condition, max_trips)
 

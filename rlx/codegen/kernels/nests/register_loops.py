@@ -96,8 +96,11 @@ class RegisterCondition:
         return total
 
     def _nest(self) -> RegisterNest:
-        nest = RegisterNest(self.k, self.graph, tables=self.tables, names_outputs=False)
-        pairs = zip(self.graph.inputs, self.around.body.inputs, strict=True)
+        pairs = self.around.pairs_sines
+        nest = RegisterNest(
+            self.k, self.graph, tables=self.tables, names_outputs=False, pairs_sines=pairs
+        )
+        inputs = zip(self.graph.inputs, self.around.body.inputs, strict=True)
         found = self.around.elements.arrays
-        nest.elements.arrays.update((own, found[value]) for own, value in pairs)
+        nest.elements.arrays.update((own, found[value]) for own, value in inputs)
         return nest

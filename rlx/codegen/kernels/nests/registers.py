@@ -27,7 +27,7 @@ from rlx.codegen.kernels.parallel import PARALLEL_WORK
 from rlx.codegen.kernels.values import compute_prim, literal, real
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, minimum, select
-from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, near_and_far
+from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, branches_on_angle, near_and_far
 from rlx.codegen.loops.nodes import Buffer, Const, Expr, LoopKind, Prim, Var
 from rlx.dataclass import dataclass
 from rlx.ir import ops
@@ -82,6 +82,8 @@ class RegisterNest:
     tables: Tables = NO_TABLES
     names_outputs: bool = True
     """Every output has a name, as it is stored or assigned."""
+    pairs_sines: bool = False
+    """True where one function computes sine and cosine (`math.paired`)."""
     elements: LaneElements = field(init=False)
     access: TableAccess = field(init=False)
     kept: set[Value] = field(init=False)
@@ -174,11 +176,16 @@ class RegisterNest:
             called = name_at(name, place)
             if source is not None:
                 found[place] = self.k.let(called, source.load(index))
-            elif value.op.name in NEAR_FUNCTIONS and self.lanes is NO_LANES:
+            elif self._branches(value):
                 found[place] = self._of_angle(value.node, called, index)
             else:
                 found[place] = self.k.let(called, self.elements.at(value, index))
         return Scalars(value, found)
+
+    def _branches(self, value: Value) -> bool:
+        """True for a function of an angle whose near arguments are computed apart."""
+        name, prim = value.op.name, compute_prim(value.dtype)
+        return self.lanes is NO_LANES and branches_on_angle(name, prim, pairs=self.pairs_sines)
 
     def _of_angle(self, node: Node, name: str, index: Index) -> E:
         """Branch on the size of the angle, as no vector has to wait."""

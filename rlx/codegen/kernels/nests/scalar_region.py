@@ -24,11 +24,16 @@ from rlx.codegen.kernels.nests.elements import (
 )
 from rlx.codegen.kernels.nests.registers import name_at
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.values import literal, real, store
+from rlx.codegen.kernels.values import compute_prim, literal, real, store
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, call, const, fma
 from rlx.codegen.loops.math import build_function
-from rlx.codegen.loops.math.near import NEAR_FUNCTIONS, near_function, near_limit
+from rlx.codegen.loops.math.near import (
+    NEAR_FUNCTIONS,
+    branches_on_angle,
+    near_function,
+    near_limit,
+)
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
@@ -65,7 +70,8 @@ def scalar_region(scope: Scope, *arguments: Reader | Writer, body: Graph) -> Non
     scope.body.stored.update(range(len(outputs)))
     inputs = [scope.body.inputs[a.value] for a in arguments if isinstance(a, Reader)]
     has_single = not scope.target.has_doubles and scope.target.multiplies_and_adds(4)
-    region = RegionValues(k=scope.k, body=body, avoids_doubles=has_single)
+    pairs = scope.target.is_small
+    region = RegionValues(k=scope.k, body=body, avoids_doubles=has_single, pairs_sines=pairs)
     region.read(inputs)
     for node in body.nodes:
         if node.op is not ops.input:
@@ -109,6 +115,8 @@ class RegionValues(Elements):
     """The least pivots of systems, which are positive unless one is singular."""
     avoids_doubles: bool = False
     """True if arguments of sines are reduced in f32."""
+    pairs_sines: bool = False
+    """True where one function computes sine and cosine (`math.paired`)."""
     angles: dict[int, Angle] = field(default_factory=dict)
     """Functions of angles, by identity of the value."""
     words: dict[int, str] = field(default_factory=dict)
@@ -131,7 +139,8 @@ class RegionValues(Elements):
         self.arrays[value] = Scalars(value, found)
 
     def _element(self, node: Node, index: Index) -> E:
-        if node.op.name in NEAR_FUNCTIONS:
+        prim = compute_prim(node.result.dtype)
+        if branches_on_angle(node.op.name, prim, pairs=self.pairs_sines):
             return self._of_angle(node, index)
         if node.op is ops.pad and node.attribute("structural") and self._is_filled(node, index):
             return self.numbers.zero(Prim(node.result.dtype.value))

@@ -55,14 +55,24 @@ def near_function(name: str, prim: Prim, *, single: bool = False) -> Function:
     m = FunctionBuilder(prim)
     param = m.parameter("x", prim)
     x = E(param)
-    wide = _reduce_f32 if prim is Prim.F32 else _reduce_f64
-    reduced = (_reduce_single if single else wide)(m, m.let("magnitude", abs(x)))
+    reduced = reduce_near(m, m.let("magnitude", abs(x)), single=single)
     result = _OF_REDUCED[name](m, x, *reduced)
     summary = MATH_FUNCTIONS[name].doc.split(",")[0]
     most = "2**12, without doubles" if single else "2**20"
     doc = f"{summary}, up to {most}. {MATH_FUNCTIONS[name].bound_text(prim)}"
     kind = "single" if single else prim
     return Function(f"near_{name}_{kind}", (param,), tuple(m.lets), result.node, doc)
+
+
+def reduce_near(m: FunctionBuilder, magnitude: E, *, single: bool) -> tuple[E, E, E]:
+    """Return the quadrant of a near magnitude and what is left of it, as two numbers."""
+    wide = _reduce_f32 if m.prim is Prim.F32 else _reduce_f64
+    return (_reduce_single if single else wide)(m, magnitude)
+
+
+def branches_on_angle(name: str, prim: Prim, *, pairs: bool) -> bool:
+    """True if near arguments are computed apart; not of what one function pairs (`math.paired`)."""
+    return name in NEAR_FUNCTIONS and not (pairs and prim is Prim.F32 and name != "tan")
 
 
 def near_limit(*, single: bool) -> float:
