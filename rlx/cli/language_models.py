@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 def model_of(arguments: Namespace) -> LanguageModel:
     """Return the model that the options of a command describe."""
     with progress(f"reading {arguments.model}"):
-        return load(
+        model = load(
             arguments.model,
             context=arguments.context,
             sampling=Sampling(**{n: getattr(arguments, n) for n in SETTINGS if n in arguments}),
@@ -38,6 +38,11 @@ def model_of(arguments: Namespace) -> LanguageModel:
             cache_dtype=arguments.cache_dtype,
             quantize=arguments.quantize,
         )
+        if arguments.adapters is not None:
+            from rlx.language.peft import read_peft
+
+            model.adapters = read_peft(arguments.adapters, model.file)
+        return model
 
 
 def answer(model: LanguageModel, prompt: list[int], arguments: Namespace) -> Answer:

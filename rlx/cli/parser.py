@@ -68,6 +68,7 @@ examples:
 examples:
   $ rlx chat model.gguf --temperature 0.8
   $ rlx chat SmolLM2-135M-Instruct --quantize q8_0 --system "Answer in one sentence."
+  $ rlx chat SmolLM2-135M-Instruct --adapters adapters --max-tokens 64
 """,
     "serve": """
 examples:
@@ -463,6 +464,9 @@ def _add_model(parser: ArgumentParser) -> None:
         "model", metavar="MODEL", type=Path, help="a GGUF file, or a folder of safetensors"
     )
     _add_limit(parser)
+    parser.add_argument(
+        "--adapters", metavar="DIR", type=Path, help="a folder with LoRA adapters from peft"
+    )
     parser.add_argument(
         "--quantize", metavar="TYPE", help="pack the weights of a folder: q8_0, q4_k, and so on"
     )

@@ -23,7 +23,8 @@ from rlx.cli.output import show
 from rlx.cli.parser import SHELLS, make_parser
 from rlx.cli.progress import progress
 from rlx.errors import GraphError, Source
-from tests.language.folder import write_folder
+from tests.language.folder import load_file, write_folder
+from tests.language.test_peft import random_factors, write_adapters
 from tests.language.tiny import random_weights, write_model
 
 Capture = pytest.CaptureFixture[str]
@@ -72,7 +73,9 @@ def test_examples_of_the_help_run(
         monkeypatch.setattr(pytest.importorskip("uvicorn"), "run", lambda *_, **__: None)
     if command in LANGUAGE:
         monkeypatch.setattr("sys.stdin", io.StringIO("hello\n\nand\n"))
-        write_folder(Path("SmolLM2-135M-Instruct"), random_weights())
+        folder = write_folder(Path("SmolLM2-135M-Instruct"), random_weights())
+        factors = random_factors(load_file(folder / "model.safetensors"))
+        write_adapters(Path("adapters"), factors)
         pytest.importorskip("tokenizers")
         pytest.importorskip("jinja2")
         write_model(Path("model.gguf"), "llama", random_weights(), packed=True)

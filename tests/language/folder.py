@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import string
+import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
+from rlx.safetensors_file import read_safetensors
 from tests.language.tiny import HEAD_DIM, HEADS, HIDDEN, KV_HEADS, LAYERS, VOCABULARY, WIDE
 
 Array = NDArray[Any]
@@ -30,6 +31,24 @@ NAMES = {
     "ffn_down": "mlp.down_proj",
 }  # fmt: skip
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
+def load_file(path: Path) -> dict[str, Array]:
+    return read_safetensors(path).arrays
+
+
+def save_file(tensors: dict[str, Array], path: Path) -> None:
+    """Write a safetensors file, without the package of that name."""
+    kinds, header, at = {"f4": "F32", "f2": "F16", "i1": "I8"}, {}, 0
+    for name, value in tensors.items():
+        header[name] = {
+            "dtype": kinds[value.dtype.str[1:]], "shape": value.shape,
+            "data_offsets": [at, at + value.nbytes],
+        }  # fmt: skip
+        at += value.nbytes
+    head = json.dumps(header).encode()
+    data = b"".join(value.tobytes() for value in tensors.values())
+    path.write_bytes(struct.pack("<Q", len(head)) + head + data)
 
 
 def in_halves(rows: Array, heads: int) -> Array:

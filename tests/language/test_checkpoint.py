@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
 
 import rlx
 from rlx.errors import FormatError, InputError, RlxError, UnsupportedError
@@ -18,7 +17,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.decoder import sequence_logits
 from rlx.language.model import load
 from rlx.language.tokenizer import TextTokenizer
-from tests.language.folder import CONFIG, write_folder
+from tests.language.folder import CONFIG, load_file, save_file, write_folder
 from tests.language.test_architectures import CASES, COMMON, LONG, SHORT, rope
 from tests.language.tiny import VOCABULARY, random_weights, write_model
 
@@ -115,7 +114,7 @@ def test_rows_that_are_no_whole_blocks(tmp_path: Path) -> None:
         checkpoint.read(folder, quantize="iq1_s")
 
 
-ROPES = {
+ROPES: dict[str, dict[str, Any]] = {
     "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 32},
     "linear": {"factor": 4.0},
@@ -173,7 +172,22 @@ def test_tensors_of_no_decoder_are_refused(tmp_path: Path) -> None:
         checkpoint.read(folder)
 
 
-STRANGE = [None, True, -1, 0, 3, 2**70, 1e40, "x", [], [1], [[]], {}, {"x": 1}, float("nan")]
+STRANGE: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    3,
+    2**70,
+    1e40,
+    "x",
+    [],
+    [1],
+    [[]],
+    {},
+    {"x": 1},
+    float("nan"),
+]
 
 
 def test_strange_settings_raise_no_other_errors(tmp_path: Path) -> None:
