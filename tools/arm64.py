@@ -3,9 +3,10 @@
     python tools/arm64.py make build/arm64
     build/arm64/python -m pytest -n 0 --draw 48 -m "not slow" tests/runtime tests/codegen
 
-`make` needs the network and Debian's `qemu-user`, `gcc-aarch64-linux-gnu` and `apt-get`. Python and its libraries are Debian's, packages are wheels. The C compiler is
-a cross compiler, which is not emulated; programs that it makes are. The processor has the
-features of a Neoverse N1 (`dotprod`, no SVE).
+`make` needs the network and Debian's `qemu-user`, `gcc-aarch64-linux-gnu` and `apt-get`; it takes
+660 MB. Python and its libraries are Debian's, packages are wheels. The C compiler is a cross
+compiler, which is not emulated; programs that it makes are. The processor has the features of a
+Neoverse N1 (`dotprod`, no SVE).
 """
 
 from __future__ import annotations
