@@ -3,7 +3,8 @@
 Four kinds, in this order, each in topological order:
 
 1. *Epilogues*. What reads a product, reduction, norm, softmax or gather elementwise joins it:
-   bias, activation, residual, scale, cast.
+   bias, activation, residual, scale, cast. What a reduction folds is larger: its prologue is
+   claimed before its epilogue can fill the body.
 2. *Prologues*. What only feeds a reduction, norm or softmax joins that; before a norm or
    softmax a value may have other readers, for it can be a further result (residual + norm).
 3. *Siblings*. Reductions over the same axes that read one value share the pass over it.
@@ -43,10 +44,12 @@ class Claims:
         """Merge the groups."""
         nodes = self.groups.graph.nodes
         for node in nodes:
+            if self.policy.takes_prologue(node) and self.policy.is_smaller(node):
+                self._claim_prologue(node)
             if self.policy.takes_epilogue(node):
                 self._claim_epilogue(node)
         for node in nodes:
-            if self.policy.takes_prologue(node):
+            if self.policy.takes_prologue(node) and not self.policy.is_smaller(node):
                 self._claim_prologue(node)
         for node in nodes:
             self._join_reductions(node)

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from rlx.ir.graph import Node
+from rlx.ir.op import Trait
 from rlx.passes.fusion.groups import Group, Groups
 from rlx.passes.fusion.policy import FusionPolicy, is_fusable
 
@@ -22,6 +23,9 @@ def join_cut_regions(groups: Groups, policy: FusionPolicy) -> None:
         if not joining.join(parts):
             for part in parts:
                 joining.bridge(part)
+    for group in dict.fromkeys(groups.group_of.values()):
+        if _is_fold(group):
+            joining.join_before(group)
 
 
 class _Joining:
@@ -62,9 +66,32 @@ class _Joining:
 
     def join(self, parts: Sequence[Group]) -> bool:
         """Merge `parts`, which are in order, if that saves enough and one kernel may hold them."""
-        if sum(len(part.members) for part in parts) > self.policy.longest_body:
-            return False
         if not all(_is_region(part) and _shape(part) == _shape(parts[0]) for part in parts):
+            return False
+        return self._join(parts)
+
+    def join_before(self, fold: Group) -> None:
+        """Merge a reduction with the regions of what it folds that only it reads."""
+        parts = {fold}
+        pending = [fold]
+        while pending:
+            nodes = (value.node for value in pending.pop().inputs)
+            new = {*self._like(fold, nodes)} - parts
+            parts |= new
+            pending += new
+        while outer := [part for part in parts if part is not fold and self._escapes(part, parts)]:
+            parts.difference_update(outer)
+        if len(parts) > 1:
+            self._join(sorted(parts, key=lambda part: part.rank))
+
+    def _escapes(self, part: Group, within: set[Group]) -> bool:
+        """True if a result of `part` is read outside of `within`."""
+        groups = self.groups
+        readers = (groups.group_of[r] for node in part.stored for r in groups.readers[node])
+        return not groups.escaping.isdisjoint(part.stored) or not within.issuperset(readers)
+
+    def _join(self, parts: Sequence[Group]) -> bool:
+        if sum(len(part.members) for part in parts) > self.policy.longest_body:
             return False
         inputs, stored = self.groups.union(parts)
         saved = sum(len(part.stored) for part in parts) - len(stored)
@@ -81,5 +108,14 @@ def _is_region(group: Group) -> bool:
     return group.anchor is None and is_fusable(group.members[0])
 
 
+def _is_fold(group: Group) -> bool:
+    """True for a reduction that computes what it folds, all of it as it reads it."""
+    anchor = group.anchor
+    if anchor is None or not anchor.op.has(Trait.REDUCTION) or group.members[0] is anchor:
+        return False
+    return not anchor.op.has(Trait.ROW_WISE) and not anchor.op.has(Trait.ALL_ELEMENTS)
+
+
 def _shape(group: Group) -> object:
+    """Return the shape that a region computes, or that a reduction folds."""
     return group.members[0].results[0].shape

@@ -101,6 +101,10 @@ class FusionPolicy:
         reads_once = node.op.has(Trait.PROLOGUE) or is_index_check(node)
         return reads_once and len(node.results) == 1
 
+    def is_smaller(self, node: Node) -> bool:
+        """True if the result of an anchor has fewer elements than its operand 0."""
+        return upper(product(node.results[0].shape)) < upper(product(node.operands[0].shape))
+
     def suits_prologue(self, node: Node, anchor: Node) -> bool:
         """True if `anchor` may compute `node` as often as it reads its operand."""
         reads_again = anchor.op.has(Trait.ROW_WISE) or anchor.op.has(Trait.ALL_ELEMENTS)

@@ -51,6 +51,25 @@ def test_the_derivative_of_a_long_formula_stores_no_temporaries(
     assert lower_graph(graph).plan.arena_bytes < needed + 4096
 
 
+@pytest.mark.parametrize("function", [special.digamma, special.erfinv, special.gammaln])
+def test_a_sum_of_a_long_formula_stores_no_temporaries(function: Callable[..., Any]) -> None:
+    graph = compiled(lambda x: rnp.sum(function(x)), SMALL)
+    assert lower_graph(graph).plan.arena_bytes < graph.inputs[0].type.bytes + 4096
+    x = np.random.default_rng(0).uniform(0.1, 0.9, SMALL).astype(np.float32)
+    total = rlx.compile(graph)(x)[0]
+    np.testing.assert_allclose(total, np.sum(np.asarray(function(x)), dtype="f8"), rtol=1e-5)
+
+
+def test_differences_of_all_pairs_are_not_stored_for_a_long_formula_of_their_sums() -> None:
+    def formula(x: Any) -> Any:
+        distances = rnp.sum((x[:, None] - x[None]) ** 2, axis=-1)
+        return special.erfinv(distances / 1e3) * special.gammaln(1 + distances)
+
+    graph = rlx.jit(formula).graph(TensorType(DType.F32, (64, 64)))
+    done = pipeline(claimed_ops(), detect_target()).run(graph)
+    assert lower_graph(done).plan.arena_bytes < 64**3 * 4
+
+
 def test_parts_with_more_edges_than_walks_look_at_are_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
