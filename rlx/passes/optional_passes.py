@@ -17,7 +17,7 @@ OPTIONAL_PASSES = (
     "fuse-loop-bodies", "scalar-regions", "use-lapack", "share-factors", "split-sorts",
     "sort-side-by-side", "split-phases", "channels-last", "tile-convolutions", "use-blas",
     "pack-operands", "tile-ragged", "loop-invariant-code-motion", "propagate-reshapes",
-    "start-collectives", "fuse", "row-regions", "share-bodies",
+    "start-collectives", "recompute-formulas", "fuse", "row-regions", "share-bodies",
 )  # fmt: skip
 """In the order of the pipeline; all others make what backends require."""
 

@@ -23,6 +23,7 @@ from rlx.passes.communication.start_collectives import start_collectives
 from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
+from rlx.passes.fusion.recompute_formulas import recompute_formulas
 from rlx.passes.fusion.row_regions import row_regions
 from rlx.passes.fusion.scalar_regions import scalar_regions
 from rlx.passes.fusion.share_bodies import share_bodies
@@ -205,6 +206,7 @@ def pipeline(
             propagate_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike
             start_collectives,  # before fusion, which keeps their order among what it groups
+            recompute_formulas(),  # before fusion, which would store what is read of them
             fuse(seen=miss),  # after all that changes nodes; bodies are final
             row_regions(target),  # after fusion: what products and others compute stays with them
             share_bodies,  # after fusion: bodies are final
