@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from rlx.errors import ShapeError, SymbolicExtentError
+from collections.abc import Sequence
+
+from rlx.errors import ShapeError
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.elementwise import cast, exp
+from rlx.ir.ops.elementwise import cast, exp, lt
 from rlx.ir.ops.linalg import matmul
-from rlx.ir.ops.loops import scan
+from rlx.ir.ops.loops import scan, switch
 from rlx.ir.ops.reduction import reduce_sum
-from rlx.ir.ops.shape import expand, reshape, transpose
+from rlx.ir.ops.shape import expand, narrow, pad, reshape, transpose
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
@@ -25,7 +27,8 @@ def selective_scan(
     """Mamba's scan: `H = exp(delta * a) * H + (delta * b) * x`, `y = sum(c * H)` per channel.
 
     `x` and `delta` are `[batch, steps, channels]`, `a` is `[channels, state_size]`, `b` and `c`
-    are `[batch, steps, state_size]`. The state starts at zero; 16-bit floats compute in f32.
+    are `[batch, steps, state_size]`. The state starts at zero; 16-bit floats compute in f32. All
+    extents but `state_size` may be symbolic.
     """
     given = [_wide(value) for value in (x, delta, a, b, c)]
     batch, steps, channels = _shape(x, 3, "x")
@@ -39,7 +42,7 @@ def selective_scan(
     state = _zeros(x.graph, given[0].dtype, (batch, channels, state_size))
     rows = [_time_first(given[i]) for i in (0, 1, 3, 4)]
     body = _selective_step(state.type, given[2].type, [row.type for row in rows])
-    _, y = scan(state, given[2], *rows, body=body, length=steps, num_carries=1, num_consts=1)
+    _, y = _scan_rows(state, (given[2],), rows, body)
     return _narrowed(_time_first(y), x)
 
 
@@ -73,7 +76,8 @@ def gated_delta_net(
 
     `q`, `k`, `v` are `[batch, steps, heads, state_size]`, `g` (a log gate) and `beta` are
     `[batch, steps, heads]`; the state `[batch, heads, state_size, state_size]` starts at zero if
-    none is given. Returns the outputs and the last state; 16-bit floats compute in f32.
+    none is given. Returns the outputs and the last state; 16-bit floats compute in f32. All
+    extents but `state_size` may be symbolic.
     """
     batch, steps, heads, _ = _shape(q, 4, "q")
     for name, value in (("q", q), ("k", k), ("v", v)):
@@ -87,7 +91,7 @@ def gated_delta_net(
     if state is not None:
         first = _wide(state)
     body = _delta_step(first.type, [row.type for row in rows], state_size)
-    last, y = scan(first, *rows, body=body, length=steps, num_carries=1)
+    last, y = _scan_rows(first, (), rows, body)
     return _narrowed(_time_first(y), q), _narrowed(last, q)
 
 
@@ -104,6 +108,47 @@ def _delta_step(state: TensorType, rows: list[TensorType], size: int) -> Graph:
     following = decayed + _with_axis(k, 3) * correction
     y = matmul(_with_axis(q, 2), following) * size**-0.5
     step.set_outputs([following, reshape(y, shape=v.shape)])
+    return step
+
+
+def _scan_rows(
+    state: Value, consts: Sequence[Value], rows: Sequence[Value], body: Graph
+) -> tuple[Value, Value]:
+    """Return the last state, and the outputs of `body` over all rows.
+
+    A symbolic number of steps runs to its bound, and the steps beyond it are skipped.
+    """
+    steps = rows[0].shape[0]
+    if isinstance(steps, int):
+        last, y = scan(
+            state, *consts, *rows, body=body, length=steps, num_carries=1, num_consts=len(consts)
+        )
+        return last, y
+    graph, bound = state.graph, steps.upper
+    consts = (*consts, graph.extent(value=steps))
+    numbers = graph.iota(type=TensorType(DType.I64, (bound,)))
+    padded = [
+        pad(row, low=(0,) * row.rank, high=(bound - steps, *(0,) * (row.rank - 1))) for row in rows
+    ]
+    last, y = scan(
+        state, *consts, numbers, *padded, body=_skipping(body, len(consts)), length=bound,
+        num_carries=1, num_consts=len(consts),
+    )  # fmt: skip
+    return last, narrow(y, axis=0, start=0, length=steps)
+
+
+def _skipping(body: Graph, consts: int) -> Graph:
+    """Return a step that keeps the state where its number is not below its last const."""
+    step, skip = Graph(f"{body.name}_to_bound"), Graph(f"{body.name}_skipped")
+    given = [_input(step, f"x{i}", leaf.type) for i, leaf in enumerate(body.inputs[:consts])]
+    steps, number = (step.input(name, (), DType.I64) for name in ("steps", "number"))
+    given += [
+        _input(step, f"x{i}", leaf.type) for i, leaf in enumerate(body.inputs[consts:], consts)
+    ]
+    kept, *_ = (_input(skip, str(leaf.node.name), leaf.type) for leaf in body.inputs)
+    _, y = body.outputs
+    skip.set_outputs([kept, _zeros(skip, y.dtype, y.shape)])
+    step.set_outputs(switch(lt(number, steps), *given, branches=(skip, body)))
     return step
 
 
@@ -136,11 +181,6 @@ def _zeros(graph: Graph, dtype: DType, shape: Shape) -> Value:
 def _shape(x: Value, rank: int, name: str) -> Shape:
     if x.rank != rank:
         raise ShapeError(f"{name} has shape {x.type.describe_shape()}; its rank must be {rank}")
-    if not all(isinstance(extent, int) for extent in x.shape[1:]):
-        raise SymbolicExtentError(
-            f"{name} has shape {x.type.describe_shape()}: only the batch may be symbolic",
-            remedy="use numbers for the other extents",
-        )
     return x.shape
 
 

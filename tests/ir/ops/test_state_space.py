@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import rlx
-from rlx.errors import ShapeError, SymbolicExtentError
+from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
+from rlx.ir.shape import Extent
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.vmap import vmap
 from tests.loop_programs import Array, everywhere, graph_of
@@ -206,35 +209,58 @@ def test_batched_calls_are_the_calls_one_by_one() -> None:
         np.testing.assert_allclose(found[index], evaluate(mamba(feeds, 3), one)[0], rtol=1e-5)
 
 
-def symbolic(op: str, batch: rlx.Dim | int, steps: rlx.Dim | int) -> Graph:
+def symbolic(op: str, batch: Extent, steps: Extent, heads: Extent, *, loss: bool = False) -> Graph:
     g = Graph("symbolic")
     if op == "selective_scan":
-        x, delta = (g.input(name, (batch, steps, 2)) for name in ("x", "delta"))
-        a = g.input("a", (2, 3))
+        x, delta = (g.input(name, (batch, steps, heads)) for name in ("x", "delta"))
+        a = g.input("a", (heads, 3))
         b, c = (g.input(name, (batch, steps, 3)) for name in "bc")
-        g.set_outputs([g.selective_scan(x, delta, a, b, c, state_size=3)])
+        outputs: tuple[Value, ...] = (g.selective_scan(x, delta, a, b, c, state_size=3),)
     else:
-        q, k, v = (g.input(name, (batch, steps, 2, 3)) for name in "qkv")
-        gate, beta = (g.input(name, (batch, steps, 2)) for name in ("gate", "beta"))
-        g.set_outputs(g.gated_delta_net(q, k, v, gate, beta, state_size=3))
+        q, k, v = (g.input(name, (batch, steps, heads, 3)) for name in "qkv")
+        gate, beta = (g.input(name, (batch, steps, heads)) for name in ("gate", "beta"))
+        outputs = g.gated_delta_net(q, k, v, gate, beta, state_size=3)
+    if loss:
+        sums = [ops.reduce_sum(o * o, axes=tuple(range(o.rank))) for o in outputs]
+        outputs = (functools.reduce(ops.add, sums),)
+    g.set_outputs(outputs)
     return g
 
 
+def at_extent(graph: Graph, size: int) -> dict[str, Array]:
+    shapes = {
+        str(x.node.name): tuple(e if isinstance(e, int) else size for e in x.shape)
+        for x in graph.inputs
+    }
+    return {name: ramp(-0.3, 0.01, shape) for name, shape in shapes.items()}
+
+
+N = rlx.Dim("n", max=4)
+SYMBOLIC = [(N, 5, 2), (2, N, 2), (2, 5, N), (N, N, N)]
+
+
+@pytest.mark.parametrize("extents", SYMBOLIC, ids=["batch", "steps", "heads", "all"])
 @pytest.mark.parametrize("op", ["selective_scan", "gated_delta_net"])
-def test_the_batch_may_be_symbolic(op: str) -> None:
-    graph = symbolic(op, rlx.Dim("n", max=4), 5)
-    compiled = rlx.compile(graph)
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_extents_may_be_symbolic(backend: str, op: str, extents: tuple[Extent, ...]) -> None:
+    graph = symbolic(op, *extents)
+    compiled = rlx.compile(graph, backend=backend)
     for size in (0, 1, 3, 4):
-        shapes = {
-            str(x.node.name): tuple(e if isinstance(e, int) else size for e in x.shape)
-            for x in graph.inputs
-        }
-        feeds = {name: ramp(-0.3, 0.01, shape) for name, shape in shapes.items()}
-        for got, expected in zip(compiled.run(feeds), evaluate(graph, feeds), strict=True):
+        feeds = at_extent(graph, size)
+        fixed = symbolic(op, *(e if isinstance(e, int) else size for e in extents))
+        for got, expected in zip(compiled.run(feeds), evaluate(fixed, feeds), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("op", ["selective_scan", "gated_delta_net"])
-def test_symbolic_steps_are_refused(op: str) -> None:
-    with pytest.raises(SymbolicExtentError, match="only the batch may be symbolic"):
-        symbolic(op, 2, rlx.Dim("n", max=4))
+def test_gradients_over_symbolic_steps_are_those_of_the_steps_that_run(op: str) -> None:
+    def gradient(steps: Extent) -> Graph:
+        graph = symbolic(op, 2, steps, 2, loss=True)
+        return grad_with_loss(graph, [str(leaf.node.name) for leaf in graph.inputs])
+
+    graph = gradient(N)
+    compiled = rlx.compile(graph)
+    for size in (0, 1, 3, 4):
+        feeds = at_extent(graph, size)
+        for got, expected in zip(compiled.run(feeds), evaluate(gradient(size), feeds), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
