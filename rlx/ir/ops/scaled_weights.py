@@ -35,7 +35,7 @@ from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import concat, expand, narrow, reshape
-from rlx.ir.shape import Shape, product
+from rlx.ir.shape import Shape, format_shape, product
 
 __all__ = ["decode_weights", "scaled_dequant_matmul"]
 
@@ -149,7 +149,7 @@ def _columns(codes: Value, scale: Value, family: str, size: int, rows: int) -> i
         columns = scale.shape[-1] if scale.rank == 2 else 0
         wanted = [(-(-rows // size), columns)]
     if not isinstance(columns, int) or scale.shape not in wanted:
-        described = " or ".join(map(str, wanted))
+        described = " or ".join(map(format_shape, wanted))
         raise ShapeError(
             f"scale has shape {scale.type.describe_shape()}; for {rows} rows it is {described}",
             remedy="give a scale for every block of rows of each column",

@@ -111,13 +111,13 @@ def _earlier(factors: Value, places: Value, distance: int) -> Value:
     """Return the factor `distance` before, or 1 where it is at another place."""
     if distance >= upper(factors.shape[0]):
         return ops.expand(factors.graph.constant(1, factors.dtype), shape=factors.shape)
-    kept = factors.shape[0] - distance
     rank = factors.rank
 
     def delayed(x: Value, value: float) -> Value:
+        # Padded first: there may be fewer rows than the distance where their number is symbolic
         low = (distance, *(0,) * (x.rank - 1))
-        return ops.pad(ops.narrow(x, axis=0, start=0, length=kept), low=low, high=(0,) * x.rank,
-                       value=value)  # fmt: skip
+        padded = ops.pad(x, low=low, high=(0,) * x.rank, value=value)
+        return ops.narrow(padded, axis=0, start=0, length=x.shape[0])
 
     same = ops.eq(delayed(places, -1.0), places)
     return ops.where(reshape_to(same, (*same.shape, *(1,) * (rank - 1))), delayed(factors, 1.0), 1)

@@ -11,7 +11,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
-from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
+from rlx.ir.shape import Extent, Shape, is_at_most, normalize_axis, product, upper
 from rlx.ir.types import TensorType
 from rlx.passes.loops.loop_steps import LoopStep
 from rlx.passes.vmap.batching import (
@@ -126,10 +126,21 @@ def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Va
         for axis, (extent, start) in enumerate(zip(shape, clamped, strict=True))
     ]
     inside = _all_within(at, along, sizes)
+    update, sizes = _not_empty(update, sizes)
     nearest = [
         _clamp(at.graph, position, size) for position, size in zip(along, sizes, strict=True)
     ]
     return ops.where(inside, _elements(at, update, at.batched[1], nearest, sizes), whole)
+
+
+def _not_empty(update: Value, sizes: Shape) -> tuple[Value, Shape]:
+    """Pad the axes of symbolic extents that may be 0, so that clamped positions are elements."""
+    more = tuple(0 if is_at_most(1, size) else 1 for size in sizes)
+    if not any(more):
+        return update, sizes
+    none = (0,) * update.rank
+    padded = ops.pad(update, low=none, high=(*none[: update.rank - len(more)], *more))
+    return padded, tuple(size + extra for size, extra in zip(sizes, more, strict=True))
 
 
 def _updated_in_turn(whole: Value, updates: Value, starts: Value) -> Value:
