@@ -7,6 +7,7 @@ arrays for a special function. They are computed again from the formula's operan
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import field
@@ -15,7 +16,7 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
-from rlx.passes.fusion.fuse import with_bodies
+from rlx.passes.fusion.fuse import over_bodies
 from rlx.passes.fusion.policy import free_source, is_free, is_fusable, is_literal
 from rlx.passes.rewrite import GraphPass, Rewritten, copy_node, finish, unchanged
 
@@ -40,15 +41,7 @@ def recompute_formulas() -> GraphPass:
         found = _Formulas(graph).chosen()
         return _Copies(graph, found).run() if found else unchanged(graph)
 
-    inner = GraphPass(
-        "recompute-formulas-inner", lambda graph: with_bodies(graph, lambda b: run(b).graph)
-    )
-    live = GraphPass("recompute-formulas", run)
-    return GraphPass(
-        "recompute-formulas",
-        lambda graph: unchanged(graph).then(inner).then(live),
-        recompute_formulas.__doc__ or "",
-    )
+    return over_bodies("recompute-formulas", run, inspect.getdoc(recompute_formulas) or "")
 
 
 @dataclass(frozen=True, slots=True)
