@@ -15,6 +15,8 @@ import rlx
 import rlx.numpy  # attaches operators and methods
 from rlx.errors import MutationError
 from rlx.runtime.arrays import WeakArray, frozen, plain, unshared
+from rlx.runtime.eager_gateway import LOOK_EVERY
+from rlx.runtime.gateway import find_gateway
 
 X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
 ARRAY = rlx.numpy.array(X)
@@ -130,8 +132,9 @@ def test_masked_arrays_take_it_for_an_array_of_numpy_s() -> None:
 
 
 def calls_of(run: Callable[[], Any]) -> int:
-    """Count the calls of functions, Python's and others, after some that fill caches."""
-    for _ in range(5):
+    """Count the calls of functions, Python's and others, after some that fill caches and load C."""
+    find_gateway("eager_gateway", wait=True)
+    for _ in range(2 * LOOK_EVERY):
         run()
     count = 0
 
