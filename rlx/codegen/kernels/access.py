@@ -201,6 +201,11 @@ class Reads(Grouped, Generic[Element]):
         return all(source.value in self.body.inputs for source in self.roots())
 
     @property
+    def has_vectors(self) -> bool:
+        """True if `read_vector` may be called for runs of any operand."""
+        return self.is_stored
+
+    @property
     def is_cheap(self) -> bool:
         """True if what is read may be written out several times."""
         return self.is_stored

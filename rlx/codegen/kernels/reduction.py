@@ -210,9 +210,9 @@ def _fold_run(
 
 
 def _suits_vectors(x: Reads[Element], fold: FoldOf[Element]) -> bool:
-    """True for long runs of floats that are loaded as they are, folded in any order."""
+    """True for long runs of floats that vectors give as they are, folded in any order."""
     length, dtypes = x.extent_of(0), x.dtypes
-    plain = x.is_stored and dtypes in ({DType.F32}, {DType.F64})
+    plain = x.has_vectors and dtypes in ({DType.F32}, {DType.F64})
     return plain and fold.free_order is not None and isinstance(length, int) and length >= STREAMED
 
 

@@ -20,10 +20,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from rlx.codegen.kernels.access import Reader, Reads, Writer
+from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.accumulators import fill, loaded, local_state
 from rlx.codegen.kernels.affine import Grid, Groups
-from rlx.codegen.kernels.evaluation import Evaluation
 from rlx.codegen.kernels.folds import (
     FOLDS,
     Fold,
@@ -33,21 +32,22 @@ from rlx.codegen.kernels.folds import (
     peak_fold,
 )
 from rlx.codegen.kernels.grouped import Body, StoreTarget, is_split, target
-from rlx.codegen.kernels.guards import Address, Located, address_of
+from rlx.codegen.kernels.guards import Address, Located
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.reduction import STREAMED, STREAMS, fold_columns, fold_row
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.slices import Columns, column_blocks
-from rlx.codegen.kernels.values import Scalar, compute_prim, load, named, real, store
+from rlx.codegen.kernels.row_access import Access, Available, Kept
+from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
+from rlx.codegen.kernels.values import Scalar, compute_prim, real, store
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.index_maps import Index, identity
+from rlx.ir.index_maps import identity
 from rlx.ir.op import Trait
 from rlx.ir.ops.fused import folded_axis, is_pointwise, last_row_pass, moved, row_passes, row_shape
-from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.ir.shape import Shape, product, upper
 from rlx.passes.rewrite import copy_node, finish
 
 LOCAL_ROW = 8192
@@ -58,6 +58,9 @@ SMALL_STACK = 256
 
 MOST_RECOMPUTED = 8
 """Cheap operations that a later loop repeats rather than loads."""
+
+NUMBERS_OF_LINE = 16
+"""Blocks of columns are as narrow for an array of their numbers as for so many lines more."""
 
 
 @kernel("row_region")
@@ -81,9 +84,9 @@ def compute_by_formula(scope: Scope, before: Callable[[E], object] = lambda _: N
 def row_number(scope: Scope, x: Buffer, formula: Graph, row: E) -> E:
     """Return the number of one row of `x` that a formula of one input computes."""
     region = _Region(scope, formula, {formula.inputs[0]: x}, (), frozenset(formula.nodes))
-    slices = _Rows(region, row)
-    region.compute_slices(slices)
-    found = region.number(formula.outputs[0], slices, [])
+    block = _Rows(region, row)
+    region.compute_slices(block)
+    found = region.number(formula.outputs[0], block, [])
     assert isinstance(found, E)
     return found
 
@@ -119,111 +122,6 @@ def _spelled_out(body: Body) -> tuple[Graph, frozenset[Node]]:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A value of each element in memory: in a local array, or in a result at the same place."""
-
-    value: Value
-    local: Buffer | None
-    result: StoreTarget | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Access(Reads[tuple[Scalar, ...]]):
-    """What one loop over a slice reads, keeps and stores, or what is computed once for a slice."""
-
-    region: _Region
-    sources: tuple[Located, ...]
-    """What is folded or asked for; then what is kept."""
-    kept: tuple[_Kept, ...] = ()
-    targets: tuple[StoreTarget, ...] = ()
-    columns: Columns | None = None
-    ahead: _Access | None = None
-    """The next slice, where it is worth a prefetch while this one is computed."""
-
-    def roots(self) -> list[Located]:
-        return [*self.sources, *(each.source for each in self.targets)]
-
-    def stored(self) -> list[tuple[str, Index]]:
-        stores = [*self.targets, *(each.result for each in self.kept if each.result)]
-        return [(each.buffer.name, each.at) for each in stores]
-
-    @property
-    def is_stored(self) -> bool:
-        plain = all(source.value in self.body.inputs for source in self.sources)
-        return plain and not self.targets
-
-    @property
-    def is_cheap(self) -> bool:
-        computes_only = not self.targets and not self.kept
-        return computes_only and not any(self.region.is_costly(x.value) for x in self.sources)
-
-    def read_vector(self, *indices: E, lanes: int) -> tuple[Scalar, ...]:
-        """Return vectors of operands in memory."""
-        evaluation = Evaluation(self, self._places(indices), lanes=lanes)
-        evaluation.count(self.sources)
-        return tuple(evaluation.value(source) for source in self.sources)
-
-    def read(self, *indices: E) -> tuple[Scalar, ...]:
-        """Compute an element, or the numbers of a column: keep and store what is asked for."""
-        k, places = self.body.k, self._places(indices)
-        if self.ahead is not None:
-            self.ahead.prefetch(*indices)
-        evaluation = Evaluation(self, places)
-        evaluation.count(self.roots())
-        self._set_available(evaluation, indices)
-        values = [evaluation.value(source) for source in self.sources]
-        if self.targets or self.kept:  # which may overwrite what the values are computed from
-            pairs = zip(self.sources, values, strict=True)
-            values = [named(k, f"{x.value.op.name}_value", value) for x, value in pairs]
-        folded = len(values) - len(self.kept)
-        for each, value in zip(self.kept, values[folded:], strict=True):
-            if each.local is not None:
-                k.store(each.local, self._local_place(indices), real(value))
-            elif each.result is not None:
-                at = self.locate(Address(each.result.at), places)
-                store(k, each.result.buffer, each.value.dtype, at, value)
-        evaluation.store_all(self.targets)
-        return tuple(values[:folded])
-
-    def prefetch(self, *indices: E) -> None:
-        """Prefetch the elements of operands that are as large as what is computed."""
-        box = self.grid.box
-        for located in self.body.evaluated_at(self.roots(), box):
-            memory = self.body.inputs.get(located.value)
-            if memory is not None and located.value.shape == self.grid.shape:
-                self.body.k.prefetch(memory, self.locate(address_of(located, box), indices))
-
-    def _places(self, indices: tuple[E, ...]) -> tuple[E, ...]:
-        """Return indices in the whole array of those in a block of columns."""
-        if self.columns is None or not indices:
-            return indices
-        return (*indices[:-1], self.columns.start + indices[-1])
-
-    def _local_place(self, indices: tuple[E, ...]) -> E:
-        if self.columns is None:
-            return indices[-1]
-        return self.fixed[-1] * self.columns.most + indices[-1]
-
-    def _set_available(self, evaluation: Evaluation, indices: tuple[E, ...]) -> None:
-        read = {x.value for x in self.body.evaluated_at(self.roots(), self.grid.box)}
-        for value, found in self.region.available.items():
-            if value in read:
-                evaluation.give(value, self._load(found, indices))
-
-    def _load(self, found: E | Buffer | _Kept, indices: tuple[E, ...]) -> E:
-        k = self.body.k
-        if isinstance(found, E):
-            return found
-        if isinstance(found, Buffer):
-            return k.load(found, indices[-1])
-        if found.local is not None:
-            return k.load(found.local, self._local_place(indices))
-        assert found.result is not None
-        at = self.locate(Address(found.result.at), self._places(indices))
-        return real(load(k, found.result.buffer, found.value.dtype, at))
-
-
-@dataclass(slots=True)
 class _Region:
     scope: Scope
     graph: Graph
@@ -234,8 +132,8 @@ class _Region:
     maximum whose NaN the result has anyway."""
     levels: dict[Value, int] = field(default_factory=dict)
     """How many loops over a slice come before the one that computes a value."""
-    kept: dict[Value, _Kept] = field(default_factory=dict)
-    available: dict[Value, E | Buffer | _Kept] = field(default_factory=dict)
+    kept: dict[Value, Kept] = field(default_factory=dict)
+    available: dict[Value, Available] = field(default_factory=dict)
     """What later loops do not compute again: numbers of slices, and values that are kept."""
     users: dict[Value, list[Node]] = field(default_factory=dict)
 
@@ -248,41 +146,31 @@ class _Region:
         return row_shape(self.graph)
 
     @property
-    def groups(self) -> Groups:
-        axes, axis = tuple(range(len(self.shape))), folded_axis(self.graph)
-        if self.inner == 1:
-            return axes[:axis], axes[axis:]
-        return axes[:axis], axes[axis : axis + 1], axes[axis + 1 :]
-
-    @property
-    def length(self) -> Extent:
-        return self.shape[folded_axis(self.graph)]
-
-    @property
-    def outer(self) -> Extent:
-        return product(self.shape[: folded_axis(self.graph)])
-
-    @property
-    def inner(self) -> Extent:
-        return product(self.shape[folded_axis(self.graph) + 1 :])
+    def split(self) -> Slices:
+        return slices(self.shape, folded_axis(self.graph))
 
     def compute(self, before: Callable[[E], object]) -> None:
         """Compute all results."""
         scope, work = self.scope, product(self.shape)
-        if self.inner == 1:
-            with rows(scope.k, "row", scope.extents(self.outer), work) as row:
+        split = self.split
+        if split.are_rows:
+            with rows(scope.k, "row", scope.extents(split.outer), work) as row:
                 before(row)
                 self.compute_slices(_Rows(self, row))
         else:
-            with column_blocks(scope, self.outer, self.inner, work, kept=self.length) as columns:
+            arrays = NUMBERS_OF_LINE * sum(
+                r.shape != self.shape for r in self.levels if self.levels[r]
+            )
+            kept = max(upper(split.length), arrays)
+            with column_blocks(scope, split.outer, split.inner, work, kept=kept) as columns:
                 self.compute_slices(_Block(self, columns.outer, columns))
 
-    def compute_slices(self, slices: _Slices) -> None:
-        self._choose_kept(1 if slices.columns is None else slices.columns.most)
-        self._once(0, slices)
+    def compute_slices(self, block: _Slices) -> None:
+        self._choose_kept(1 if block.columns is None else block.columns.most)
+        self._once(0, block)
         for level in range(last_row_pass(self.graph) + 1):
-            self._loop(level, slices)
-            self._once(level + 1, slices)
+            self._loop(level, block)
+            self._once(level + 1, block)
 
     # What is computed where
 
@@ -293,20 +181,20 @@ class _Region:
         taken = set[Value]()
         for value in self._crossing():
             held = next((v for v in stored if v not in taken and self._holds(v, value)), None)
-            size = upper(self.length) * width
+            size = upper(self.split.length) * width
             if value in stored and not value.dtype.is_low_precision:
-                self.kept[value] = _Kept(value, None, target(value, stored[value], self.shape))
+                self.kept[value] = Kept(value, None, target(value, stored[value], self.shape))
             elif not self.is_costly(value):
                 continue
             elif held is not None:
                 taken.add(held)
                 place = target(held, stored[held], self.shape)
-                self.kept[value] = _Kept(value, None, place)
+                self.kept[value] = Kept(value, None, place)
             elif size <= room:
                 room -= size
                 prim = compute_prim(value.dtype)
                 local = self.scope.k.local(f"{value.op.name}_values", prim, size)
-                self.kept[value] = _Kept(value, local, None)
+                self.kept[value] = Kept(value, local, None)
 
     def _crossing(self) -> Iterator[Value]:
         """Yield the values, in order, that a later loop than their own reads in place."""
@@ -417,10 +305,10 @@ class _Region:
         shape: Shape,
         groups: Groups,
         sources: Sequence[Value],
-        kept: Sequence[_Kept],
+        kept: Sequence[Kept],
         targets: Sequence[StoreTarget],
         columns: Columns | None,
-    ) -> _Access:
+    ) -> Access:
         """Return access to values over a shape; available ones are read no further."""
         nodes = tuple(value.node for value in self.available)
         body = Body(
@@ -430,9 +318,18 @@ class _Region:
         grid = Grid.over(shape, groups, self.scope.extents)
         values = (*sources, *(each.value for each in kept))
         located = tuple(Located(value, identity(shape)) for value in values)
-        return _Access(body, grid, self, located, tuple(kept), tuple(targets), columns)
+        return Access(
+            body,
+            grid,
+            self.available,
+            self.is_costly,
+            located,
+            tuple(kept),
+            tuple(targets),
+            columns,
+        )
 
-    def _loop(self, level: int, slices: _Slices) -> None:
+    def _loop(self, level: int, block: _Slices) -> None:
         """Pass over each slice: fold it, keep and store what is computed on the way."""
         folded = [
             node
@@ -448,44 +345,44 @@ class _Region:
         targets = [target(v, buffer, self.shape) for v, buffer in self._results(level)]
         if folded or targets or kept:
             sources = [node.operands[0] for node in folded]
-            access = self.access(self.shape, self.groups, sources, kept, targets, slices.columns)
+            groups = self.split.groups[:2] if self.split.are_rows else self.split.groups
+            access = self.access(self.shape, groups, sources, kept, targets, block.columns)
             if folded:
-                ahead = access.at(slices.outer + 1) if self._is_streamed(level) else None
-                found = slices.fold(replace(access.at(slices.outer), ahead=ahead), folded)
+                ahead = access.at(block.outer + 1) if self._is_streamed(level) else None
+                found = block.fold(replace(access.at(block.outer), ahead=ahead), folded)
                 self.available |= {
                     n.result: number for n, number in zip(folded, found, strict=True)
                 }
             else:
-                slices.visit(access.at(slices.outer))
+                block.visit(access.at(block.outer))
         self.available |= {v: k for v, k in self.kept.items() if self.levels[v] == level}
 
     def _is_streamed(self, level: int) -> bool:
         """True for a later fold of rows that come from memory beyond the cache of a core."""
         large = (x.type for x in self.inputs if x.shape == self.shape and x.type.is_static)
         size = sum(type.bytes for type in large)
-        return level > 0 and self.inner == 1 and size > self.scope.target.l2
+        return level > 0 and self.split.are_rows and size > self.scope.target.l2
 
-    def _once(self, level: int, slices: _Slices) -> None:
+    def _once(self, level: int, block: _Slices) -> None:
         """Compute the numbers of slices that follow from the folds so far, and store results."""
         for value in self._numbers(level):
             stores = [target(v, buffer, value.shape) for v, buffer in self.outputs if v is value]
-            found = self.number(value, slices, stores)
+            found = self.number(value, block, stores)
             if level:  # what follows from no fold may be read of other slices, too
                 self.available[value] = found
 
-    def number(self, value: Value, slices: _Slices, stores: Sequence[StoreTarget]) -> E | Buffer:
+    def number(self, value: Value, block: _Slices, stores: Sequence[StoreTarget]) -> E | Buffer:
         """Compute and store a number of each slice."""
         groups = self._number_groups(value.shape)
-        access = self.access(value.shape, groups, [value], [], [], slices.columns)
-        return slices.compute(access.at(slices.outer), value, stores)
+        access = self.access(value.shape, groups, [value], [], [], block.columns)
+        return block.compute(access.at(block.outer), value, stores)
 
     def _number_groups(self, shape: Shape) -> Groups:
         """Return the axes of numbers of slices by those of the outer and inner slices."""
         axes = tuple(range(len(shape)))
-        if self.inner == 1:
+        if self.split.are_rows:
             return (axes,)
-        split = (product(shape[:at]) == self.outer for at in axes)
-        first = next(at for at, is_split in enumerate(split) if is_split)
+        first = next(at for at in axes if product(shape[:at]) == self.split.outer)
         return axes[:first], axes[first:]
 
 
@@ -499,18 +396,18 @@ class _Slices(ABC):
         self.scope, self.k = region.scope, region.scope.k
 
     @abstractmethod
-    def fold(self, access: _Access, folded: Sequence[Node]) -> list[E | Buffer]:
+    def fold(self, access: Access, folded: Sequence[Node]) -> list[E | Buffer]:
         """Fold all elements; return a number for each node, of each slice."""
 
     @abstractmethod
-    def visit(self, access: _Access) -> None:
+    def visit(self, access: Access) -> None:
         """Keep and store all elements."""
 
     @abstractmethod
-    def compute(self, access: _Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
+    def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
         """Compute and store a number of each slice."""
 
-    def _store(self, access: _Access, stores: Sequence[StoreTarget], number: E, *at: E) -> None:
+    def _store(self, access: Access, stores: Sequence[StoreTarget], number: E, *at: E) -> None:
         for each in stores:
             place = access.locate(Address(each.at), at)
             store(self.k, each.buffer, each.value.dtype, place, number)
@@ -519,26 +416,26 @@ class _Slices(ABC):
 class _Rows(_Slices):
     """A row: numbers are variables, vectors run along it."""
 
-    def fold(self, access: _Access, folded: Sequence[Node]) -> list[E | Buffer]:
+    def fold(self, access: Access, folded: Sequence[Node]) -> list[E | Buffer]:
         fold = joined([self.region.fold_of(node) for node in folded])
         streams = self._streams(access, fold)
         state = fold_row(self.scope, access, fold, streams=streams)
-        numbers = fold.finish(state, self.scope.extents(self.region.length))
+        numbers = fold.finish(state, self.scope.extents(self.region.split.length))
         pairs = zip(folded, numbers, strict=True)
         return [self.k.let(_number_name(node), real(number)) for node, number in pairs]
 
-    def _streams(self, access: _Access, fold: FoldOf[tuple[Scalar, ...]]) -> int:
+    def _streams(self, access: Access, fold: FoldOf[tuple[Scalar, ...]]) -> int:
         """Several sets of accumulators hide how long an addition takes."""
-        length = self.region.length
+        length = self.region.split.length
         known = isinstance(length, int) and length >= STREAMED and length % STREAMS == 0
-        plain = len(access.sources) == 1 and not access.targets
+        plain = len(access.sources) == 1 and access.is_cheap
         return STREAMS if known and plain and fold.free_order is not None else 1
 
-    def visit(self, access: _Access) -> None:
+    def visit(self, access: Access) -> None:
         with self.k.loop("i", access.extent(0), kind=LoopKind.SIMD) as i:
             access.read(i)
 
-    def compute(self, access: _Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
+    def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
         number = self.k.let(_number_name(value.node), real(access.read()[0]))
         self._store(access, stores, number)
         return number
@@ -549,7 +446,7 @@ class _Block(_Slices):
 
     columns: Columns
 
-    def fold(self, access: _Access, folded: Sequence[Node]) -> list[E | Buffer]:
+    def fold(self, access: Access, folded: Sequence[Node]) -> list[E | Buffer]:
         k, width = self.k, self.columns.width
         folds = [across_columns(self.region.fold_of(node)) for node in folded]
         named_folds = [
@@ -562,19 +459,19 @@ class _Block(_Slices):
         fold_columns(self.scope, access, fold, state, columns)
         if any(node.op is ops.reduce_mean for node in folded):
             with k.loop("j", width, kind=LoopKind.SIMD) as j:
-                count = self.scope.extents(self.region.length)
+                count = self.scope.extents(self.region.split.length)
                 numbers = fold.finish(loaded(k, state, j), count)
                 for buffer, number in zip(state, numbers, strict=True):
                     k.store(buffer, j, real(number))
         return list(state)
 
-    def visit(self, access: _Access) -> None:
+    def visit(self, access: Access) -> None:
         with self.k.loop("r", access.extent(0)) as r:
             line = access.at(r)
             with self.k.loop("j", self.columns.width, kind=LoopKind.SIMD) as j:
                 line.read(j)
 
-    def compute(self, access: _Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
+    def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
         name, known = _number_name(value.node), self.region.available.get(value)
         kept = known or self.k.local(name, compute_prim(value.dtype), self.columns.most)
         assert isinstance(kept, Buffer)

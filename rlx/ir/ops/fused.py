@@ -86,9 +86,9 @@ def scalar_region(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
 def row_region(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
     """Apply `body`, which passes over the same rows several times, one row after another.
 
-    Made by a pass only. The body holds reductions along the last axis of one shape, and pointwise
-    nodes of that shape and of the reductions' shape, which read what is made there at their own
-    row alone. A result of the last pass may share the memory of an operand of its type.
+    Made by a pass only. The body holds reductions along one axis of one shape, and pointwise nodes
+    of that shape and of the reductions' shape, which read what is made there at their own row, or
+    column, alone. A result of the last pass may share the memory of an operand of its type.
     """
     return fused.infer(*operands, body=body)
 

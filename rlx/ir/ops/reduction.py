@@ -142,7 +142,10 @@ cummin = running(
 
 @in_single_precision
 def softmax_formula(x: Value, *, axis: int) -> Value:
-    """The maximum cancels, so that no derivative need pass through it."""
+    """The maximum cancels, so that no derivative need pass through it.
+
+    A product by the reciprocal of the sum rounds once more than a quotient, and is faster.
+    """
     shifted = x - stop_gradient(reduce_max(x, axes=(axis,), keepdims=True))
     weights = exp(shifted)
     return weights * (1.0 / reduce_sum(weights, axes=(axis,), keepdims=True))

@@ -1,19 +1,19 @@
-"""Row regions: kernels that pass over the same rows one after another become one.
+"""Row regions: kernels that pass over the same rows or columns one after another become one.
 
 A softmax or a normalization that a program spells out is several kernels after fusion: reductions
-along the last axis, and elementwise regions that read their results. Each would pass over memory.
+along one axis, and elementwise regions that read their results. Each would pass over memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import Position, address, composed, identity, index_map
 from rlx.ir.op import Trait
-from rlx.ir.shape import Shape, product, upper
+from rlx.ir.shape import Extent, Shape, product, upper
 from rlx.passes.fusion.fuse import over_bodies
 from rlx.passes.fusion.policy import FusionPolicy
 from rlx.passes.fusion.regions import connected, contracted
@@ -25,8 +25,14 @@ from rlx.target import Target
 SHORTEST_ROW = 8
 """Elements of a row: shorter ones are folded one by one, side by side."""
 
-LONGEST_ROW = 8192
-"""Elements of a row: longer ones do not stay in the first cache from loop to loop."""
+LONGEST_ROW = 1 << 17
+"""Elements of a row: longer ones do not stay in the second cache from loop to loop."""
+
+SHORTEST_COLUMN, LONGEST_COLUMN = 2, 1024
+"""Elements of a column: some neighboring longer ones do not stay in the second cache."""
+
+FEWEST_COLUMNS = 64
+"""Neighboring columns: with fewer there is nothing to fill vectors with."""
 
 FEWEST_ROWS = 4
 """Rows of a large array: with fewer there is nothing to share among threads."""
@@ -41,16 +47,45 @@ SHORTEST_OF_FUNCTIONS = 64
 """Elements of a row of which vectors compute functions as `exp`: a shorter loop ends before its
 first result is there."""
 
+LONGEST_OF_FUNCTIONS = 256
+"""Elements of a column of which they do: of longer ones blocks are only a few vectors wide."""
+
 MOST_NODES = 128
 """Nodes of a region: beyond, compilers take long for one function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a shape, or its columns: what is along one axis."""
+
+    shape: Shape
+    axis: int
+
+    @property
+    def are_columns(self) -> bool:
+        return product(self.shape[self.axis + 1 :]) != 1
+
+    @property
+    def length(self) -> Extent:
+        return self.shape[self.axis]
+
+    @property
+    def count(self) -> Extent:
+        return product((*self.shape[: self.axis], *self.shape[self.axis + 1 :]))
+
+    @property
+    def numbers(self) -> tuple[Shape, Shape]:
+        """The shapes of a reduction along the axis: without it, and with one element."""
+        before, after = self.shape[: self.axis], self.shape[self.axis + 1 :]
+        return (*before, *after), (*before, 1, *after)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
     """A node as a kernel over rows, before regions are formed."""
 
-    rows: Shape
-    """The shape of which it computes or folds each row."""
+    rows: Rows
+    """Of which it computes or folds each."""
     read: dict[Value, bool]
     """The node's operands, and whether each is read at the iteration's own row and element."""
     is_fold: bool
@@ -79,11 +114,13 @@ def find_row_regions(graph: Graph, policy: FusionPolicy, *, has_vectors: bool) -
 
     Each reads a row again, with what it folds of that row.
     """
-    if not any(_folds_rows(node) for node in graph.nodes):
+    if not any(_folded(node) for node in graph.nodes):
         return []
     kernels = _kernels(graph)
     if has_vectors:
         kernels = {node: k for node, k in kernels.items() if _fills_vectors(node, k.rows)}
+    else:  # whose stack is small
+        kernels = {node: k for node, k in kernels.items() if not k.rows.are_columns}
     kinds = {node: kernel.rows for node, kernel in kernels.items()}
     found = connected(graph, kinds, lambda value, reader: kernels[reader].read[value])
     users, outputs = graph.users(), set(graph.outputs)
@@ -111,18 +148,18 @@ def _anchors(node: Node) -> tuple[Node, ...]:
     return (node,) if ops.is_anchor(node) else ()
 
 
-def _folds_rows(node: Node) -> bool:
-    """True for reductions along the last axis of one shape."""
-    anchors = _anchors(node)
-    return bool(anchors) and all(map(_folds_last_axis, anchors))
+def _folded(node: Node) -> Rows | None:
+    """Return what a node of reductions along one axis of one shape folds; None for others."""
+    found = {_folded_by(anchor) for anchor in _anchors(node)}
+    return found.pop() if len(found) == 1 else None
 
 
-def _folds_last_axis(anchor: Node) -> bool:
+def _folded_by(anchor: Node) -> Rows | None:
     if ops.sibling_key(anchor) is None or anchor.lowering is not None:
-        return False
+        return None
     shape = anchor.operands[0].shape
     folded = [axis for axis in ops.reduced_axes(anchor) if shape[axis] != 1]
-    return folded == [len(shape) - 1]
+    return Rows(shape, folded[0]) if len(folded) == 1 else None
 
 
 def _kernels(graph: Graph) -> dict[Node, _Kernel]:
@@ -130,12 +167,26 @@ def _kernels(graph: Graph) -> dict[Node, _Kernel]:
     donated = {graph.outputs[place].node for place in graph.donations.values()}
     hoisted = setup_nodes(graph) if graph.params else frozenset[Node]()
     found: dict[Node, _Kernel] = {}
+    axes = _folded_axes(graph)
     for node in graph.nodes:
         if node in hoisted or node in donated or not _is_plain(node):
             continue
-        kernel = _kernel(node, found)
+        kernel = _kernel(node, found, axes)
         if kernel is not None and _is_suited(kernel.rows):
             found[node] = kernel
+    return found
+
+
+def _folded_axes(graph: Graph) -> dict[Value | Shape, int]:
+    """Return the axis along which a value is folded first, and all values of a shape last."""
+    found: dict[Value | Shape, int] = {}
+    for node in graph.nodes:
+        rows = _folded(node)
+        if rows is not None:
+            found[rows.shape] = rows.axis
+            for operand in node.operands:
+                if operand.shape == rows.shape:
+                    found.setdefault(operand, rows.axis)
     return found
 
 
@@ -143,7 +194,7 @@ def _is_plain(node: Node) -> bool:
     """True for a node of elements of machine types that is pointwise, or folds rows."""
     if node.op.has(Trait.LEAF) or is_impure(node) or not node.results:
         return False
-    if not (_folds_rows(node) or (not _anchors(node) and _computes(node))):
+    if not (_folded(node) or (not _anchors(node) and _computes(node))):
         return False
     body = _body(node)
     nodes = (node,) if body is None else body.nodes
@@ -157,33 +208,38 @@ def _computes(node: Node) -> bool:
     return node.op is ops.fused or node.op.has(Trait.ELEMENTWISE)
 
 
-def _is_suited(shape: Shape) -> bool:
-    length, work = shape[-1], upper(product(shape))
-    if not isinstance(length, int) or not SHORTEST_ROW <= length <= LONGEST_ROW or work == 0:
-        return False
-    return upper(product(shape[:-1])) >= FEWEST_ROWS or work < LARGE
+def _is_suited(rows: Rows) -> bool:
+    length, work = upper(rows.length), upper(product(rows.shape))
+    shortest, longest = SHORTEST_ROW, LONGEST_ROW
+    lines = upper(rows.count)
+    if rows.are_columns:
+        shortest, longest = SHORTEST_COLUMN, LONGEST_COLUMN
+        lines //= FEWEST_COLUMNS
+        if upper(product(rows.shape[rows.axis + 1 :])) < FEWEST_COLUMNS:
+            return False
+    return shortest <= length <= longest and work > 0 and (lines >= FEWEST_ROWS or work < LARGE)
 
 
-def _kernel(node: Node, before: dict[Node, _Kernel]) -> _Kernel | None:
+def _kernel(
+    node: Node, before: dict[Node, _Kernel], axes: Mapping[Value | Shape, int]
+) -> _Kernel | None:
     """Return a node as a kernel over rows; of numbers of rows, if it reads those of a region."""
     shapes = {result.shape for result in node.results}
     if len(shapes) != 1:
         return None
-    (shape,), anchors = shapes, _anchors(node)
-    if anchors:
-        rows = anchors[0].operands[0].shape
-        return _Kernel(rows, _reads(node, rows), is_fold=True)
-    known = (before[o.node].rows for o in node.operands if o.node in before)
-    rows = next((rows for rows in known if _has_number_of_row(shape, rows)), shape)
-    return _Kernel(rows, _reads(node, rows), is_fold=False) if rows else None
+    (shape,), folded = shapes, _folded(node)
+    if folded is not None:
+        return _Kernel(folded, _reads(node, folded), is_fold=True)
+    known = [(before[o.node].rows, o.shape) for o in node.operands if o.node in before]
+    fitting = [rows for rows, _ in known if shape in rows.numbers]
+    fitting += [rows for rows, read in known if shape == rows.shape and read in rows.numbers]
+    fitting += [rows for rows, _ in known if shape == rows.shape]
+    keys: tuple[Value | Shape, ...] = (*node.results, shape)
+    fitting += [Rows(shape, axes[key]) for key in keys if key in axes]
+    return _Kernel(fitting[0], _reads(node, fitting[0]), is_fold=False) if fitting else None
 
 
-def _has_number_of_row(shape: Shape, rows: Shape) -> bool:
-    """True for the shape of a reduction of `rows`, with or without the folded axis."""
-    return shape in (rows[:-1], (*rows[:-1], 1))
-
-
-def _reads(node: Node, rows: Shape) -> dict[Value, bool]:
+def _reads(node: Node, rows: Rows) -> dict[Value, bool]:
     """Return for each operand whether it is read only at the row and element of the iteration."""
     body = _body(node)
     leaves = node.operands if body is None else body.inputs
@@ -222,29 +278,34 @@ def _operand_positions(node: Node, position: Position | None, rank: int) -> list
     return [composed(piece.position, position, rank) for piece in found.pieces]
 
 
-def _is_own(position: Position, value: Value, space: Shape, rows: Shape) -> bool:
+def _is_own(position: Position, value: Value, space: Shape, rows: Rows) -> bool:
     """True if `value`, at `position` over `space`, is an element of the iteration's own row.
 
     Or its number of that row; `space` is that of all elements, or of a number for each row.
     """
     rank, here = len(space), identity(space)
-    if _has_number_of_row(value.shape, rows):
-        own = address(here[: len(rows) - 1], rows[:-1], rank)
-    elif value.shape == rows == space:
-        own = address(here, rows, rank)
+    if value.shape in rows.numbers:
+        along = rank == len(rows.shape)
+        kept = (*here[: rows.axis], *here[rows.axis + along :])
+        own = address(kept, rows.numbers[0], rank)
+    elif value.shape == rows.shape == space:
+        own = address(here, rows.shape, rank)
     else:
         return False
     return address(position, value.shape, rank) == own
 
 
-def _fills_vectors(node: Node, rows: Shape) -> bool:
+def _fills_vectors(node: Node, rows: Rows) -> bool:
     """True if a loop over one row is as fast as over all, or calls cost more than that loses."""
-    count, work = upper(product(rows[:-1])), upper(product(rows))
-    if count <= FEW_ROWS or (upper(rows[-1]) >= SHORTEST_OF_FUNCTIONS and work >= LARGE):
+    length = upper(rows.length)
+    is_long = (
+        length <= LONGEST_OF_FUNCTIONS if rows.are_columns else length >= SHORTEST_OF_FUNCTIONS
+    )
+    if upper(rows.count) <= FEW_ROWS or (is_long and upper(product(rows.shape)) >= LARGE):
         return True
     body = _body(node)
     nodes = (node,) if body is None else body.nodes
-    return not any(n.op.has(Trait.EXPENSIVE) and n.result.shape == rows for n in nodes)
+    return not any(n.op.has(Trait.EXPENSIVE) and n.result.shape == rows.shape for n in nodes)
 
 
 def _parts(region: Sequence[Node], fits: Callable[[Sequence[Node]], bool]) -> Iterator[list[Node]]:
@@ -268,7 +329,7 @@ def _count(region: Sequence[Node]) -> int:
 
 def _reads_fold(node: Node, kernels: dict[Node, _Kernel], members: Set[Node]) -> bool:
     """True for a pass over all elements of rows that reads what a member folds of them."""
-    rows = kernels[node].rows
-    if not kernels[node].is_fold and node.results[0].shape != rows:
+    shape = kernels[node].rows.shape
+    if not kernels[node].is_fold and node.results[0].shape != shape:
         return False
-    return any(o.node in members and o.shape != rows for o in node.operands)
+    return any(o.node in members and o.shape != shape for o in node.operands)

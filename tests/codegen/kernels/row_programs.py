@@ -39,7 +39,15 @@ class Drawn:
         along = (self.shape[self.axis], *(1 for _ in after))
         self.broadcast = [self.input("v", along), self.input("s", self.reduced)]
         self.numbers: list[Value] = []
-        steps = [self.fold, self.change, self.combine, self.combine, self.map, self.known]
+        steps = [
+            self.fold,
+            self.fold,
+            self.change,
+            self.combine,
+            self.combine,
+            self.map,
+            self.known,
+        ]
         for _ in range(self.random.randint(8, 18)):
             self.random.choice(steps)()
         made_here = [x for x in (*self.full, *self.numbers) if x.node.operands] or self.full
@@ -86,8 +94,9 @@ class Drawn:
     def map(self) -> None:
         kinds: list[Callable[[Value], Value]] = [
             self.graph.tanh,
-            self.graph.sin,
-            self.graph.sigmoid,
+            self.graph.abs,
+            self.graph.relu,
+            self.graph.neg,
             lambda x: self.graph.reverse(x, axes=(self.axis,)),
         ]
         self.full.append(self.random.choice(kinds)(self.full[-1]))

@@ -33,11 +33,11 @@ def layer_norm(x: Any, scale: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", ["c", "llvm"])
-@pytest.mark.parametrize("seed", range(0, 40, 4))
+@pytest.mark.parametrize("seed", range(40))
 def test_drawn_programs_over_rows_and_columns_agree_with_the_reference(
     seed: int, backend: str
 ) -> None:
-    graph, feeds, dtypes = drawn(*range(seed, seed + 4))
+    graph, feeds, dtypes = drawn(seed)
     found = rlx.compile(graph, backend=backend)(**feeds)
     assert not disagreements(found, evaluate(graph, feeds), dtypes)
 

@@ -40,6 +40,37 @@ def test_a_softmax_becomes_one_region() -> None:
     assert_becomes(both, named, "\n".join([input_, region, "return %1"]))
 
 
+def normalized(shape: str, axis: int, numbers: str, dtype: str = "f32", between: str = "") -> str:
+    """Return the text of a division by sums along an axis, which are changed on the way."""
+    keeps, read = "true" if numbers.count(",") == shape.count(",") else "false", 2 if between else 1
+    declared = "dim n in 0..128" if "n" in shape else ""
+    return f"""
+        {declared}
+        %0: {dtype}[{shape}] = input "x"
+        %1: {dtype}[{numbers}] = reduce_sum %0 {{axes = ({axis},), keepdims = {keeps}}}
+        {between}
+        %{read + 1}: {dtype}[{shape}] = div %0, %{read}
+        return %{read + 1}
+        """
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "numbers"),
+    [
+        ("512, 64", 1, "512, 1"),
+        ("6, 100000", 1, "6, 1"),
+        ("n, 64", 1, "n, 1"),
+        ("512, n", 1, "512, 1"),
+        ("300, 512", 0, "512"),
+        ("16, 3, 50, 50", 1, "16, 1, 50, 50"),
+        ("n, 512", 0, "1, 512"),
+        ("64, 300, 1", 1, "64, 1, 1"),
+    ],
+)
+def test_rows_and_columns_become_regions(shape: str, axis: int, numbers: str) -> None:
+    assert joined(normalized(shape, axis, numbers)) == ["row_region"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -51,65 +82,43 @@ def test_a_softmax_becomes_one_region() -> None:
         return %1, %2
         """,
         # Element j of every row is divided by the number of row j.
-        """
-        %0: f32[64, 64] = input "x"
-        %1: f32[64] = reduce_sum %0 {axes = (1,)}
-        %2: f32[64, 64] = div %0, %1
-        return %2
-        """,
-        # So it is by a transpose.
-        """
-        %0: f32[64, 64] = input "x"
-        %1: f32[64, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
-        %2: f32[1, 64] = transpose %1 {perm = (1, 0)}
-        %3: f32[64, 64] = div %0, %2
-        return %3
-        """,
+        normalized("64, 64", 1, "64"),
+        # So it is by a transpose, and i of a column by that of column i.
+        normalized("64, 64", 1, "64, 1", between="%2: f32[1, 64] = transpose %1 {perm = (1, 0)}"),
+        normalized("64, 64", 0, "64", between="%2: f32[64, 1] = reshape %1 {shape = (64, 1)}"),
         # The numbers are read in another order.
-        """
-        %0: f32[512, 64] = input "x"
-        %1: f32[512, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
-        %2: f32[512, 1] = reverse %1 {axes = (0,)}
-        %3: f32[512, 64] = div %0, %2
-        return %3
-        """,
-        # Columns are folded.
-        """
-        %0: f32[512, 64] = input "x"
-        %1: f32[1, 64] = reduce_sum %0 {axes = (0,), keepdims = true}
-        %2: f32[512, 64] = div %0, %1
-        return %2
-        """,
-        # Rows too long to stay in the first cache, too short for vectors, too few for threads.
-        """
-        %0: f32[6, 8193] = input "x"
-        %1: f32[6, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
-        %2: f32[6, 8193] = div %0, %1
-        return %2
-        """,
-        """
-        %0: f32[600, 3] = input "x"
-        %1: f32[600, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
-        %2: f32[600, 3] = div %0, %1
-        return %2
-        """,
-        """
-        %0: f32[3, 16384] = input "x"
-        %1: f32[3, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
-        %2: f32[3, 16384] = div %0, %1
-        return %2
-        """,
+        normalized("512, 64", 1, "512, 1", between="%2: f32[512, 1] = reverse %1 {axes = (0,)}"),
+        # Rows too long to stay in the second cache, too short for vectors, too few for threads.
+        normalized("6, 200000", 1, "6, 1"),
+        normalized("600, 3", 1, "600, 1"),
+        normalized("3, 16384", 1, "3, 1"),
+        # Columns that are long, too few for vectors or for threads.
+        normalized("4000, 512", 0, "512"),
+        normalized("64, 32, 8", 1, "64, 1, 8"),
+        normalized("1000, 128", 0, "128"),
         # Complex numbers have no machine type.
-        """
-        %0: c64[512, 64] = input "x"
-        %1: c64[512, 1] = reduce_sum %0 {axes = (1,), keepdims = true}
-        %2: c64[512, 64] = div %0, %1
-        return %2
-        """,
+        normalized("512, 64", 1, "512, 1", dtype="c64"),
     ],
 )
 def test_what_is_no_region(text: str) -> None:
     assert_unchanged(row_regions(SERVER), text)
+
+
+def test_columns_stay_apart_where_the_stack_is_small() -> None:
+    assert joined(normalized("300, 512", 0, "512"), CHIP) == ["reduce_sum", "div"]
+
+
+def test_elements_join_the_axis_along_which_they_are_folded() -> None:
+    text = """
+        %0: f32[128, 128] = input "x"
+        %1: f32[128, 128] = abs %0
+        %2: f32[128] = reduce_sum %1 {axes = (0,)}
+        %3: f32[128, 128] = sub %1, %2
+        %4: f32[128, 1] = reduce_max %3 {axes = (1,), keepdims = true}
+        %5: f32[128, 128] = sub %3, %4
+        return %5
+        """
+    assert joined(text) == ["row_region", "row_region"]
 
 
 @pytest.mark.parametrize("shape", ["2048, 32", "32, 64"])
@@ -173,3 +182,16 @@ def test_a_chain_of_normalizations_is_split_into_bodies_of_some_size() -> None:
             f"%{at + 3}: f32[8, 64] = abs %{at + 2}",
         ]
     assert joined("\n".join([*lines, "return %300"])) == ["row_region"] * 4
+
+
+def test_an_operand_of_a_fold_may_have_another_shape_than_what_is_folded() -> None:
+    text = """
+        %0: f32[512, 64] = input "x"
+        %1: f32[64] = input "v"
+        %2: f32[64] = tanh %1
+        %3: f32[512, 64] = mul %0, %2
+        %4: f32[512, 1] = reduce_sum %3 {axes = (1,), keepdims = true}
+        %5: f32[512, 64] = div %0, %4
+        return %5, %2
+        """
+    assert joined(text) == ["tanh", "row_region"]
