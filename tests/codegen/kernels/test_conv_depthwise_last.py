@@ -36,6 +36,7 @@ CASES: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
     "few-channels": ((2, 6, 5, 3), (3, 3), PADDED),
     "overlapping-tiles": ((1, 5, 43, 40), (5, 5), {"padding": ((2, 2), (2, 2))}),
     "nothing-inside": ((1, 4, 20, 16), (3, 25), {"padding": ((1, 1), (12, 12))}),
+    "long-sums": ((1, 9, 40, 16), (64, 32), {"padding": ((30, 31), (4, 4))}),
 }
 
 

@@ -58,6 +58,18 @@ def test_every_range_of_rows_has_its_products(
             np.testing.assert_allclose(found, wanted, rtol=error, atol=10 * error)
 
 
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("shape", [(2048, 3, 2), (2048, 8, 64)])
+def test_sums_over_long_groups_end_with_each_group(
+    backend: str, shape: tuple[int, int, int]
+) -> None:
+    graph = ragged(*shape)
+    feeds = {**feeds_of(graph), "bounds": np.array([3, 700, 1999, 2010], np.int32)}
+    found = compile_graph(graph, backend=backend).run(feeds)
+    for each, wanted in zip(found, evaluate(graph, feeds), strict=True):
+        np.testing.assert_allclose(each, wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("backend", ["c", "llvm", "reference"])
 @pytest.mark.parametrize("dtype", ["f4", "i4"])
 def test_negative_sizes_of_groups_are_refused(dtype: str, backend: str) -> None:

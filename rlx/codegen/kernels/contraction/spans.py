@@ -162,15 +162,18 @@ def items(
 def summed_apart(
     k: KernelBuilder, steps: Sequence[Range], folded: Sequence[tuple[str, Extent]]
 ) -> Iterator[list[Range]]:
-    """Open the loops over parts of the folded axes, given by name and extent."""
+    """Open the loops over parts of some steps of the folded axes, given by name and extent.
+
+    Steps of a group, or the taps inside of an image, are a range that no part divides.
+    """
     with ExitStack() as loops:
         found = list(steps)
         for number, size in enumerate(_part_sizes(tuple(extent for _, extent in folded))):
-            (start, stop), (name, extent) = steps[number], folded[number]
+            (start, stop), (name, _) = steps[number], folded[number]
             name = name if size == 1 else "part"
             first = loops.enter_context(k.loop(name, stop, start=start, step=size))
-            end = first + size
-            if not (isinstance(extent, int) and extent % size == 0):
+            end, count = first + size, (stop - start).node
+            if size > 1 and not (isinstance(count, Const) and count.value % size == 0):
                 end = k.let("stop", minimum(end, stop))
             found[number] = first, end
         yield found
