@@ -31,7 +31,7 @@ from rlx.quantization import Quantized
 
 Array = NDArray[Any]
 BATCH = 60
-EPOCHS, RATE = 5, 5e-4
+EPOCHS, RATE = 5, 2e-4
 """Of training through the rounding."""
 ROUNDS = 20
 
