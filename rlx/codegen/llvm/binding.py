@@ -113,7 +113,7 @@ def compile_objects(
             if thread.ident is not None:
                 thread.join()
     if failures:
-        raise failures[0]
+        raise failures.pop()
     return [found[number] for number in range(len(modules))]
 
 
@@ -221,16 +221,36 @@ def _optimized(text: str, target_machine: Any, options: Options) -> Any:
     tuning.loop_unrolling = pipeline is Pipeline.O3
     builder = llvm.create_pass_builder(target_machine, tuning)
     passes = _passes(builder, pipeline)
-    _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
-    _free(passes)
+    try:
+        _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
+    finally:  # what they remember of the module is freed before it
+        _free(passes)
+        builder.close()
     return module
+
+
+class _Module(llvm.ModuleRef):  # type: ignore[misc]
+    """A module that owns its context.
+
+    A garbage collector may finalize both in any order, which the frames of an exception hold, but
+    the context must be freed last.
+    """
+
+    def __init__(self, pointer: Any, context: Any) -> None:
+        super().__init__(pointer, context)
+        self._context_pointer = context._ptr
+        context._owned = True
+
+    def _dispose(self) -> None:
+        super()._dispose()
+        llvm.ffi.lib.LLVMPY_ContextDispose(self._context_pointer)
 
 
 def _parsed(text: str) -> Any:
     context = llvm.create_context()
     with llvm.ffi.OutputString() as reason:
         parse = _unlocked("LLVMPY_ParseAssembly")
-        module = llvm.ModuleRef(parse(context, text.encode(), reason), context)
+        module = _Module(parse(context, text.encode(), reason), context)
         if reason:
             module.close()
             raise InternalError(f"llvm: the emitted IR is invalid: {reason}")

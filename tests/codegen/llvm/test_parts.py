@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +105,18 @@ def test_a_part_that_is_no_ir_is_an_error(threads: int) -> None:
     parts = [(_VALID, Options()), ("define", Options()), (_VALID + "\n", Options())]
     with pytest.raises(InternalError, match="llvm: the emitted IR is invalid"):
         binding.compile_objects(parts, binding.host_machine(16), threads)
+
+
+def test_modules_are_freed_before_their_contexts_in_whatever_order_they_are_collected() -> None:
+    """The frames of an exception may hold both in a cycle; a wrong order ends the process."""
+    program = f"""
+import gc
+from rlx.codegen.llvm import binding
+for n in range(60):
+    module = binding._parsed({_VALID!r})
+    cycle = [module._context, module] if n % 2 else [module, module._context]
+    cycle.append(cycle)
+    del module, cycle
+gc.collect()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
