@@ -11,7 +11,8 @@ BIN := $(VENV)/bin
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: chat compared demo docs doors examples test full pytest quick fuzz nightly soak lint bench clean
+.PHONY: chat compared demo docs doors examples test full pytest quick fuzz nightly night-files night-fuzz \
+	night-soak soak lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
@@ -44,8 +45,9 @@ doors: $(DOORS)/.doors
 	$(DOORS)/bin/python -c "import jax, torch"
 	$(IN_DOORS) tests/jaxpr tests/stablehlo tests/torch
 
-# Tests of other folders that compare with JAX or PyTorch, and are skipped without.
-COMPARED = $(shell grep -rlE --include='test_*.py' 'importorskip."(jax|torch)' tests)
+# Tests of other folders that compare with JAX, PyTorch or transformers, and are skipped without.
+COMPARED = $(shell grep -rlE --include='test_*.py' \
+	'(importorskip|find_spec)."(jax|torch|transformers)|import with_jax' tests)
 compared: $(DOORS)/.doors
 	$(IN_DOORS) $(filter-out tests/jaxpr/% tests/stablehlo/% tests/torch/%,$(COMPARED))
 
@@ -67,14 +69,17 @@ fuzz: $(VENV)/.test
 # Every case of every test, then an hour of drawn files, of random programs, and of the soak test,
 # from seeds that differ by the day.
 NIGHT := $(shell date +%Y%m%d)
-nightly: $(VENV)/.test
-	failed=0; \
-	$(MAKE) full || failed=1; \
-	$(MAKE) -k doors compared DRAW=1 || failed=1; \
-	$(BIN)/python -m tests.fuzz.files --minutes 60 --seed $(NIGHT)00000 --jobs $(JOBS) || failed=1; \
-	$(BIN)/python -m tests.fuzz --kinds all --minutes 60 --seed $(NIGHT)000000 --jobs $(JOBS) || failed=1; \
-	$(BIN)/python -m tests.soak --minutes 60 --seed $(NIGHT) || failed=1; \
-	exit $$failed
+nightly:
+	$(MAKE) -k full doors compared night-files night-fuzz night-soak DRAW=1
+
+night-files: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz.files --minutes 60 --seed $(NIGHT)00000 --jobs $(JOBS)
+
+night-fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz --kinds all --minutes 60 --seed $(NIGHT)000000 --jobs $(JOBS)
+
+night-soak: $(VENV)/.test
+	$(BIN)/python -m tests.soak --minutes 60 --seed $(NIGHT)
 
 soak: $(VENV)/.test
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)
