@@ -45,6 +45,12 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file for reading; errors as those of `read_file`."""
     if "\0" in os.fspath(path):
         raise FormatError(f"the path {str(path)!r} has a NUL character", remedy="check the path")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise FormatError(
+            f"the path {str(path)!r} is no name of a file: {error.reason}", remedy="check the path"
+        ) from error
     number = os.open(path, _FLAGS)
     mode = os.fstat(number).st_mode
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), None)

@@ -36,6 +36,10 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     }.items()
 }  # fmt: skip
 _MOST_AXES = 32
+_MOST_HEADER = 100_000_000
+"""Bytes of a header, as the format has it: its text is parsed before anything is checked."""
+_LARGEST = 2**63 - 1
+"""Extent, and offset."""
 _METADATA = "__metadata__"
 
 
@@ -102,6 +106,8 @@ class _Reader:
         (size,) = struct.unpack_from("<Q", self.content)
         if size > len(self.content) - 8:
             self.fail(f"its header takes {size} bytes, of {len(self.content) - 8}")
+        if size > _MOST_HEADER:
+            self.fail(f"its header takes {size} bytes; a header takes {_MOST_HEADER} at most")
         try:
             text = bytes(self.content[8 : 8 + size]).decode()
             header = json.loads(text, object_pairs_hook=_unique)
@@ -136,7 +142,8 @@ class _Reader:
             self.fail(f"tensor {name!r} has offsets {place!r}")
         size = math.prod(shape) * _DTYPES[dtype].itemsize
         if place[1] - place[0] != size:
-            self.fail(f"tensor {name!r}: {dtype}{shape} takes {size} bytes, not {place}")
+            taken = size if size <= _LARGEST else f"more than {_LARGEST}"
+            self.fail(f"tensor {name!r}: {dtype}{shape} takes {taken} bytes, not {place}")
         return place[0], place[1]
 
     def views(self, header: Mapping[str, Any], data: memoryview) -> Iterator[tuple[str, Array]]:
@@ -145,7 +152,7 @@ class _Reader:
         self._check_places(tensors, len(data))
         for name, info in tensors.items():
             (first, last), dtype = info["data_offsets"], _DTYPES[info["dtype"]]
-            if dtype == np.bool_ and any(byte > 1 for byte in data[first:last]):
+            if dtype == np.bool_ and np.frombuffer(data[first:last], "u1").max(initial=0) > 1:
                 self.fail(f"tensor {name!r}: a bool is neither 0 nor 1")
             try:
                 flat = (
@@ -169,5 +176,5 @@ def _is_text(found: Any) -> bool:
 
 def _are_naturals(found: Any) -> bool:
     return isinstance(found, list) and all(
-        isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in found
+        isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= _LARGEST for n in found
     )

@@ -167,7 +167,7 @@ class _Reader:
     def number(self, values: Config, name: str, default: float | None = None) -> float:
         value = values.get(name, default)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not 0 < value < 1e30:
+        if not is_number or not 1e-30 < value < 1e30:
             raise FormatError(
                 f"{self.path}: key {name!r} is {str(value)[:100]}; it must be a number above 0",
                 remedy="use the folder of a language model, as its maker wrote it",
@@ -263,6 +263,8 @@ class _Reader:
         width = self.number(self.config, "hidden_size") / heads
         part = self.number(rope, "partial_rotary_factor", 1.0)
         rotated = int(self.number(self.config, "head_dim", width) * part)
+        if rotated > 1 << 31:
+            raise self.error("head_dim", "a number of elements of a head")
         layers = self.config.get("no_rope_layers")
         if not isinstance(layers, list):
             return rotated
@@ -285,6 +287,8 @@ class _Reader:
         if kind == "longrope":
             # The ratio of contexts, which published files have besides or instead of a factor.
             factor = context / original if "factor" not in rope else factor
+            if not original > 1:
+                raise self.error("rope_parameters", "with original_max_position_embeddings above 1")
             by_default = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
             magnitude = self.number(rope, "attention_factor", by_default)
         else:
@@ -339,7 +343,7 @@ class _Reader:
         try:
             with np.errstate(over="ignore"):
                 return np.array(rope[name], np.float32)
-        except (LookupError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, OverflowError):
             raise self.error("rope_parameters", f"with numbers called {name}") from None
 
     def _llama3(self, rope: Config) -> Array:

@@ -9,8 +9,11 @@ from typing import Any
 from rlx.errors import FormatError
 from rlx.files import read_file
 from rlx.language.checkpoint import Checkpoint
+from rlx.language.encoding import encoded, is_failure
 from rlx.limits import loading
 
+_MOST_TOKENS = 1 << 24
+"""Above all numbers of tokens: there is a list of them."""
 _SPECIAL = {"bos": "bos_token", "eos": "eos_token", "eot": "eot_token"}
 
 
@@ -34,11 +37,17 @@ def tokenizer_fields(folder: Checkpoint) -> dict[str, Any]:
             raise FormatError(f"{path}: {error}", remedy="get the file again") from error
     settings = folder.settings("tokenizer_config.json")
     numbers = library.get_vocab(with_added_tokens=True)
-    tokens = [""] * (max(numbers.values(), default=-1) + 1)
+    count = max(numbers.values(), default=-1) + 1
+    if count > _MOST_TOKENS:
+        raise FormatError(
+            f"{path}: token number {count - 1}; there are {_MOST_TOKENS} tokens at most",
+            remedy="get the file again",
+        )
+    tokens = [""] * count
     for token, number in numbers.items():
         tokens[number] = token
     special = {name: numbers.get(_content(settings.get(key))) for name, key in _SPECIAL.items()}
-    starts = library.encode("", add_special_tokens=True).ids
+    starts = encoded(library, "", with_special=True)
     decoders = list(_parts(parsed.get("decoder")))
     kinds = {part.get("type") for part in decoders}
     control = (n for n, token in library.get_added_tokens_decoder().items() if token.special)
@@ -59,8 +68,13 @@ def _library(text: str) -> Any:
     from tokenizers import Tokenizer
 
     try:
-        return Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more exact
+        library = Tokenizer.from_str(text)
+        library.no_truncation()  # of texts that the tokenizer was trained with, not of prompts
+        library.no_padding()
+        return library
+    except BaseException as error:  # the library raises nothing more exact
+        if not is_failure(error):
+            raise
         raise ValueError(f"the library tokenizers cannot read it: {str(error)[:300]}") from error
 
 

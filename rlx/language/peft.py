@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlx.errors import FormatError, UnsupportedError
 from rlx.files import read_file
@@ -19,6 +22,8 @@ from rlx.language.model_file import ModelFile
 from rlx.language.params import rope_order
 from rlx.limits import LoadLimits, loading
 from rlx.safetensors_file import read_safetensors
+
+Array: TypeAlias = NDArray[Any]
 
 _NAME = re.compile(r"base_model\.model\.(.+)\.lora_([AB])(?:\.default)?\.weight")
 _UNSUPPORTED = (
@@ -37,27 +42,57 @@ def read_peft(
     folder = Path(path)
     lora = _settings(folder / "adapter_config.json", limits)
     config = DecoderConfig.of(file)
-    kind = next(k for k in MODEL_TYPES.values() if k.architecture == config.architecture)
+    kinds = [k for k in MODEL_TYPES.values() if k.architecture == config.architecture]
+    if not kinds:
+        raise UnsupportedError(
+            f"{file.path}: adapters of peft are not supported for {config.architecture!r}",
+            remedy="use a model that is read from a folder, too",
+        )
+    kind = kinds[0]
     try:
         arrays = read_safetensors(folder / "adapter_model.safetensors", limits).arrays
     except OSError as error:
         raise FormatError(f"{folder}: {error}", remedy="give a folder that peft wrote") from error
-    values = {}
+    values: dict[str, Array] = {}
     for name, value in arrays.items():
         own, part = _own_name(folder, name, kind)
-        if own not in file.tensors or value.ndim != 2:
+        matrix, info = own.removesuffix(".weight"), file.tensors.get(own)
+        if info is None or len(info.shape) != 2:
             raise FormatError(
                 f"{folder}: {name!r} is for no matrix of {file.path}",
                 remedy="use adapters that were trained for this model",
             )
-        matrix = own.removesuffix(".weight")
+        rows, columns = info.shape
+        shape = (lora.rank, columns) if part == "a" else (rows, lora.rank)
+        if value.shape != shape or value.dtype.kind not in "fV":
+            raise FormatError(
+                f"{folder}: {name!r} is {value.dtype}{list(value.shape)}; for this model's matrix "
+                f"it is floats of shape {list(shape)}",
+                remedy="use adapters that were trained for this model",
+            )
+        if f"{matrix}.lora_{part}" in values:
+            raise FormatError(
+                f"{folder}: {name!r} is there twice", remedy="keep one adapter in a folder"
+            )
         turned = value.astype(np.float32).T
         order = None if kind.interleaved_rope else rope_order(config, matrix)
         if part == "b" and order is not None:
             turned = turned[:, np.argsort(order)]
         values[f"{matrix}.lora_{part}"] = np.ascontiguousarray(turned)
+    _require_pairs(folder, values)
     targets = {name.rpartition(".")[0].rpartition(".")[2] for name in values}
     return Adapters(Lora(lora.rank, lora.alpha, tuple(sorted(targets))), values)
+
+
+def _require_pairs(folder: Path, values: Mapping[str, Array]) -> None:
+    others = {name[:-1] + ("b" if name.endswith("a") else "a"): name for name in values}
+    missing = sorted(others.keys() - values.keys())
+    if missing or not values:
+        raise FormatError(
+            f"{folder}: it has {f'{others[missing[0]]} alone' if missing else 'no adapters'}; an "
+            "adapter is lora_A and lora_B",
+            remedy="get the folder again",
+        )
 
 
 def _settings(path: Path, limits: LoadLimits | None) -> Lora:
@@ -68,7 +103,11 @@ def _settings(path: Path, limits: LoadLimits | None) -> Lora:
             if found.get("bias", "none") != "none":
                 refused.append("bias")
             lora = Lora(int(found["r"]), float(found["lora_alpha"]))
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            if not math.isfinite(lora.scale):
+                raise ValueError(f"lora_alpha is {lora.alpha}")
+        except (
+            OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError
+        ) as error:  # fmt: skip
             raise FormatError(
                 f"{path}: {error!r}", remedy="give a folder that peft wrote, of type LORA"
             ) from error

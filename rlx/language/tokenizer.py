@@ -6,6 +6,7 @@ Needs the packages `tokenizers` and, for chat templates, `jinja2` (`pip install 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -16,6 +17,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.language.chat_template import prompt
 from rlx.language.checkpoint import Checkpoint
+from rlx.language.encoding import encoded
 from rlx.language.model_file import ModelFile
 from rlx.language.pre_tokenizers import BY_NAME, PreTokenizer
 
@@ -23,6 +25,8 @@ _NORMAL, _CONTROL, _USER_DEFINED = 1, 3, 4
 """Types of tokens in files."""
 
 _UNKNOWN = "<unk>"
+_BYTE = re.compile("<0x[0-9A-Fa-f]{2}>")
+"""The token of a byte, among pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class TextTokenizer:
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; names of special tokens in it are those tokens."""
         start = self.special["bos"]
-        ids: list[int] = self.library.encode(text, add_special_tokens=False).ids
+        ids = encoded(self.library, text)
         if self.adds_start and start is not None and ids[:1] != [start]:
             return [start, *ids]
         return ids
@@ -94,9 +98,11 @@ class TextTokenizer:
         return text.removeprefix(self.prefix)
 
     def bytes_of(self, token: int) -> bytes:
-        """Return the bytes of a token's text: none for a special token."""
+        """Return the bytes of a token's text: none for a special token, or one without a name."""
         if token not in self._bytes:
-            self._bytes[token] = b"" if token in self.control else self._spelled(self.tokens[token])
+            # An embedding table may have more rows than there are tokens: these are no text.
+            is_text = token < len(self.tokens) and token not in self.control
+            self._bytes[token] = self._spelled(self.tokens[token]) if is_text else b""
         return self._bytes[token]
 
     def _spelled(self, token: str) -> bytes:
@@ -104,7 +110,7 @@ class TextTokenizer:
             spelling = byte_spelling()
             in_bytes = spelling.keys() >= set(token)
             return bytes(spelling[c] for c in token) if in_bytes else token.encode()
-        if len(token) == 6 and token.startswith("<0x"):
+        if _BYTE.fullmatch(token):
             return bytes([int(token[3:5], 16)])
         return token.replace("▁", " ").encode()
 

@@ -1,0 +1,32 @@
+"""Texts to tokens by the library `tokenizers`, whose failures are typed errors here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlx.errors import FormatError, InputError
+
+
+def encoded(library: Any, text: str, *, with_special: bool = False) -> list[int]:
+    """Return the tokens that the library makes of a text."""
+    try:
+        text.encode()
+        found: list[int] = library.encode(text, add_special_tokens=with_special).ids
+        return found
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"a text has the character {text[error.start]!r}, which is no Unicode text",
+            remedy="leave it out",
+        ) from error
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        raise FormatError(
+            f"the library tokenizers cannot encode {text[:50]!r}: {str(error)[:300]}",
+            remedy="get the tokenizer's file again",
+        ) from error
+
+
+def is_failure(error: BaseException) -> bool:
+    """True for an error of the library `tokenizers`, whose panics are no `Exception`."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
