@@ -14,6 +14,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -104,8 +105,9 @@ def compile_objects(
 
     others = [threading.Thread(target=work) for _ in modules[1:threads]]
     try:
-        for thread in others:
-            thread.start()
+        with suppress(RuntimeError):  # where no more threads start, those that did do the work
+            for thread in others:
+                thread.start()
         work()
     finally:
         waiting.clear()  # nothing is left, but where a signal ended the loop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,12 @@ for n in range(60):
 gc.collect()
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_parts_are_compiled_where_no_more_threads_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    parts = [(_VALID, Options()), (_VALID + "\n", Options())]
+    assert len(binding.compile_objects(parts, binding.host_machine(16), 2)) == 2
