@@ -181,10 +181,7 @@ def sort(equation: JaxprEqn, *operands: Any) -> Any:
 
 @rule("top_k")
 def top_k(equation: JaxprEqn, x: Any) -> Any:
-    axis, dtype = int(equation.params.get("axis", -1)), dtype_of(equation.invars[0].aval)
-    keys = lax.convert_element_type(x, "uint8") if dtype.kind == "b" else x
-    values, places = lax.top_k(keys, int(equation.params["k"]), axis=axis)
-    return [lax.convert_element_type(values, dtype), places]
+    return list(lax.top_k(x, int(equation.params["k"]), axis=int(equation.params.get("axis", -1))))
 
 
 @rule("approx_top_k")

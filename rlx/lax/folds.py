@@ -160,9 +160,11 @@ def _as_index(found: Any, dtype: Any) -> Any:
 def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The `k` largest along an axis and their indices (i32); 0.0 is larger than -0.0."""
     x = as_tracer(operand)
-    if not x.value.dtype.is_float:
+    dtype = x.value.dtype
+    if not dtype.is_float and dtype is not DType.BOOL:
         return sorting.top_k(x, k, axis=axis)
-    _, places = sorting.top_k(_total_order(x), k, axis=axis)
+    keys = _total_order(x) if dtype.is_float else elementwise.astype(x, DType.U8)
+    _, places = sorting.top_k(keys, k, axis=axis)
     return indexing.take_along_axis(x, places, axis), places
 
 
