@@ -61,6 +61,7 @@ class _Formulas:
         self.users = graph.users()
         self.outputs = set(graph.outputs)
         self.levels = _levels(graph)
+        self.after = _after(graph, self.levels)
         self.nodes = [node for node in graph.nodes if _is_part(node)]
 
     def chosen(self) -> list[_Formula]:
@@ -129,8 +130,7 @@ class _Formulas:
             return None
         readers = {r for node in again for r in self.users[node.result] if self._at(r, level)}
         ordered = sorted(readers, key=lambda node: node.index)
-        after = self._after(ordered[0], level)
-        return None if after is None else _Formula(needed, ordered, after)
+        return _Formula(needed, ordered, self.after[ordered[0]])
 
     def _at(self, reader: Node, level: int) -> bool:
         return self.levels.get(reader) == level and _is_part(reader)
@@ -141,20 +141,6 @@ class _Formulas:
             return True
         readers = (r for r in self.users.get(node.result, ()) if r not in members)
         return any(not self._at(reader, level) for reader in readers)
-
-    def _after(self, reader: Node, level: int) -> Value | None:
-        """Return a result of this level that `reader` depends on and no kernel of it computes."""
-        pending, seen = [reader], {reader}
-        while pending:
-            for operand in pending.pop().operands:
-                node = operand.node
-                if self.levels[node] != level or node in seen:
-                    continue
-                if not (_is_part(node) or is_free(node)):
-                    return operand
-                seen.add(node)
-                pending.append(node)
-        return None
 
 
 class _Copies:
@@ -220,9 +206,23 @@ def _levels(graph: Graph) -> dict[Node, int]:
     levels: dict[Node, int] = {}
     for node in graph.nodes:
         below = max((levels[operand.node] for operand in node.operands), default=0)
-        is_within = node.op.has(Trait.LEAF) or _is_part(node) or is_free(node)
-        levels[node] = below if is_within else below + 1
+        levels[node] = below if _is_within(node) else below + 1
     return levels
+
+
+def _after(graph: Graph, levels: Mapping[Node, int]) -> dict[Node, Value]:
+    """Return for nodes a result of their level that they depend on and no kernel of it computes."""
+    after: dict[Node, Value] = {}
+    for node in graph.nodes:
+        alike = (o for o in node.operands if levels[o.node] == levels[node] > 0)
+        operand = next(alike, None) if _is_within(node) else None
+        if operand is not None:
+            after[node] = after[operand.node] if _is_within(operand.node) else operand
+    return after
+
+
+def _is_within(node: Node) -> bool:
+    return node.op.has(Trait.LEAF) or _is_part(node) or is_free(node)
 
 
 def _is_part(node: Node) -> bool:

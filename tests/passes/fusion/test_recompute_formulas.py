@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 from collections.abc import Callable
 from typing import Any
 
@@ -93,3 +95,29 @@ def test_formulas_of_many_operands_are_stored() -> None:
         total = total * sine
     graph.set_outputs([total])
     assert recompute_formulas()(graph) is graph
+
+
+def many_chains(count: int) -> Graph:
+    """Return a sort times all values of many chains of sines, one product after another."""
+    graph = Graph("chains")
+    values = []
+    for number in range(count):
+        value = graph.input(f"x{number}", (8, 16))
+        for _ in range(8):
+            value = ops.sin(value)
+            values.append(value)
+    total = ops.sort(values[7])
+    for value in values:
+        total = total * value
+    graph.set_outputs([total])
+    return graph
+
+
+def test_calls_are_in_proportion_to_formulas_that_one_chain_reads() -> None:
+    def calls(count: int) -> int:
+        graph, profile = many_chains(count), cProfile.Profile()
+        assert profile.runcall(recompute_formulas(), graph) is not graph
+        found: Any = pstats.Stats(profile)
+        return int(found.total_calls)
+
+    assert calls(80) < 5 * calls(20)
