@@ -284,6 +284,8 @@ def _is_own(position: Position, value: Value, space: Shape, rows: Rows) -> bool:
     Or its number of that row; `space` is that of all elements, or of a number for each row.
     """
     rank, here = len(space), identity(space)
+    if space != rows.shape and space not in rows.numbers:
+        return False  # a result of another shape, whose positions are not those of rows
     if value.shape in rows.numbers:
         along = rank == len(rows.shape)
         kept = (*here[: rows.axis], *here[rows.axis + along :])
