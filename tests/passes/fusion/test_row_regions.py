@@ -198,12 +198,22 @@ def test_an_operand_of_a_fold_may_have_another_shape_than_what_is_folded() -> No
 
 
 def test_numbers_of_rows_in_another_shape_join_no_region() -> None:
-    text = """
+    graph = parse_graph("""graph @case {
     %0: f32[1, 25, 64] = input "x"
     %1: f32[1, 25, 1] = input "scale"
-    %2: f32[1, 25, 1] = reduce_sum %0 {axes = (2,), keepdims = true}
-    %3: f32[1, 25, 1] = mul %2, %1
-    %4: f32[25] = reshape %3 {shape = (25,)}
-    return %4
-    """
-    assert joined(text) == ["fused"]
+    %2: f32[25] = fused %0, %1 {body = graph @part {
+      %0: f32[1, 25, 64] = input "x"
+      %1: f32[1, 25, 1] = input "scale"
+      %2: f32[1, 25, 1] = reduce_sum %0 {axes = (2,), keepdims = true}
+      %3: f32[1, 25, 1] = mul %2, %1
+      %4: f32[25] = reshape %3 {shape = (25,)}
+      return %4
+    }}
+    return %2
+    }
+    """)
+    assert [node.op.name for node in row_regions(SERVER)(graph).nodes] == [
+        "input",
+        "input",
+        "fused",
+    ]
