@@ -78,8 +78,8 @@ def test_arena_of_an_op_is_a_small_multiple_of_what_it_reads_and_writes(
 
 @pytest.mark.guarantee(
     "Compiling",
-    "The arena of a derivative or batch has at most 3 times the bytes that the program reads,"
-    " writes and keeps, or is listed in the test with the reason.",
+    "The arena of a derivative or batch has at most 3 times the bytes that it must hold, but for"
+    " those listed.",
 )
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", compositions(seed=0, count=200))
