@@ -172,11 +172,20 @@ def summed_apart(
             (start, stop), (name, _) = steps[number], folded[number]
             name = name if size == 1 else "part"
             first = loops.enter_context(k.loop(name, stop, start=start, step=size))
-            end, count = first + size, (stop - start).node
-            if size > 1 and not (isinstance(count, Const) and count.value % size == 0):
+            end, count = first + size, count_of((start, stop))
+            if size > 1 and (count is None or count % size):
                 end = k.let("stop", minimum(end, stop))
             found[number] = first, end
         yield found
+
+
+def count_of(steps: Range) -> int | None:
+    """Return how many steps a range has, None if that varies."""
+    start, stop = steps
+    if stop.node == (start + MOST_SUMMED).node:
+        return MOST_SUMMED
+    count = (stop - start).node
+    return int(count.value) if isinstance(count, Const) else None
 
 
 def _part_sizes(folded: Shape) -> list[int]:

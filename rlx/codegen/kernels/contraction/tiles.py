@@ -38,6 +38,7 @@ from rlx.codegen.kernels.contraction.spans import (
     Number,
     Range,
     Span,
+    count_of,
     each_tile,
     is_long_sum,
     items,
@@ -50,7 +51,7 @@ from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.register_tile import Accumulate, RegisterTile
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, minimum
-from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.ir.lowering import PANELS, ROWS, Schedule
 from rlx.ir.shape import Extent, floor_divide, upper
@@ -322,18 +323,19 @@ class Item:
     def _each_block(self, steps: Range, body: Callable[[E, E], None]) -> None:
         """Go over blocks of steps; those that are copied to registers are of one size, or 1."""
         every, k, depth = self.all, self.all.k, self.all.schedule.depth
-        first, inner = steps
+        (start, stop), count = steps, count_of(steps)
+        is_even = count is not None and count % depth == 0
         if every.schedule.left != "registers":
-            even = isinstance(inner.node, Const) and inner.node.value % depth == 0
-            with k.loop("start", inner, step=depth) as start:
-                stop = start + depth
-                body(start, stop if even else k.let("stop", minimum(stop, inner)))
+            with k.loop("start", stop, start=start, step=depth) as first:
+                end = first + depth
+                body(first, end if is_even else k.let("stop", minimum(end, stop)))
             return
-        whole = k.let("whole", first + (inner - first) / depth * depth)
-        with k.loop("p", whole, start=first, step=depth) as p:
+        whole = stop if is_even else k.let("whole", start + (stop - start) / depth * depth)
+        with k.loop("p", whole, start=start, step=depth) as p:
             body(p, p + depth)
-        with k.loop("p", inner, start=whole) as p:
-            body(p, p + 1)
+        if not is_even:
+            with k.loop("p", stop, start=whole) as p:
+                body(p, p + 1)
 
     # One tile
 
@@ -391,19 +393,16 @@ class Item:
 
     def _unrolled(self, tile: RegisterTile, steps: Range) -> int:
         """Return how many steps are unrolled: a number that divides them."""
-        start, stop = (each.node for each in steps)
+        start, stop = steps
         depth, unroll = self.all.schedule.depth, self.all.schedule.unroll
-        if self.all.schedule.left == "registers" and stop == (steps[0] + depth).node:
+        if self.all.schedule.left == "registers" and stop.node == (start + depth).node:
             return depth
-        count = unroll or (_UNROLLED if self._has_few_vectors(tile) else 1)
-        extent = self.all.steps[-1][1]
-        if isinstance(start, Const) and isinstance(stop, Const) and not start.value:
-            divided = stop.value % count == 0
-        else:  # all parts of a long axis but the last are equally long
-            is_part = self.all.sums_apart and self.all.steps_of is None
-            part = depth or MOST_SUMMED
-            divided = is_part and isinstance(extent, int) and gcd(extent, part) % count == 0
-        return count if divided else 1
+        unrolled = unroll or (_UNROLLED if self._has_few_vectors(tile) else 1)
+        count, extent = count_of(steps), self.all.steps[-1][1]
+        if count is None and self.all.sums_apart and self.all.steps_of is None:
+            # All parts of a long axis but the last are equally long.
+            count = gcd(extent, depth or MOST_SUMMED) if isinstance(extent, int) else None
+        return unrolled if count is not None and count % unrolled == 0 else 1
 
     def _has_few_vectors(self, tile: RegisterTile) -> bool:
         return tile.rows * tile.columns <= _FEW_VECTORS * tile.lanes
