@@ -291,6 +291,19 @@ def rebuild(
     return Rewritten(target, value_map)
 
 
+def over_bodies(name: str, form: Callable[[Graph], Rewritten], doc: str) -> GraphPass:
+    """Return the pass that applies `form` to the bodies of loops and branches, then to the graph.
+
+    Bodies of bodies come before these.
+    """
+
+    def run(graph: Graph) -> Rewritten:
+        return unchanged(graph).then(inner).then(GraphPass(name, form))
+
+    inner = GraphPass(name, lambda graph: rebuild(graph, graph.nodes, lambda b: run(b).graph))
+    return GraphPass(name, run, doc)
+
+
 def finish(target: Graph, source: Graph, value_map: ValueMap) -> None:
     """Give `target` the outputs of `source` and their names, and its leaves the same roles."""
     target.outputs = tuple(value_map[output] for output in source.outputs)

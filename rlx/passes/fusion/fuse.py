@@ -9,8 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import Trait
+from rlx.ir.graph import Graph
 from rlx.passes.fusion.bodies import contract
 from rlx.passes.fusion.claims import Claims
 from rlx.passes.fusion.groups import Groups
@@ -18,14 +17,7 @@ from rlx.passes.fusion.missed import missed_fusions
 from rlx.passes.fusion.policy import FusionPolicy
 from rlx.passes.fusion.reasons import MissedFusion
 from rlx.passes.fusion.recompute import find_recomputed
-from rlx.passes.rewrite import (
-    GraphPass,
-    Rewritten,
-    copy_node,
-    finish,
-    map_bodies,
-    unchanged,
-)
+from rlx.passes.rewrite import GraphPass, Rewritten, over_bodies
 from rlx.passes.rewrites.dead_code import dead_code
 
 
@@ -57,33 +49,3 @@ def fuse(
         return contract(groups, chosen)
 
     return over_bodies("fuse", form, inspect.getdoc(fuse) or "")
-
-
-def _holds_nodes(node: Node) -> bool:
-    return node.op.has(Trait.CONTROL) and not node.is_one_kernel
-
-
-def over_bodies(name: str, form: Callable[[Graph], Rewritten], doc: str) -> GraphPass:
-    """Return the pass that applies `form` to the bodies of loops and branches, then to the graph.
-
-    Bodies of bodies come before these.
-    """
-
-    def run(graph: Graph) -> Rewritten:
-        return unchanged(graph).then(inner).then(GraphPass(name, form))
-
-    inner = GraphPass(name, lambda graph: _with_bodies(graph, lambda body: run(body).graph))
-    return GraphPass(name, run, doc)
-
-
-def _with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Rewritten:
-    """Change the bodies of loops and branches, which are graphs of their own."""
-    changed = {node: map_bodies(node.attrs, change) for node in graph.nodes if _holds_nodes(node)}
-    if all(attrs is node.attrs for node, attrs in changed.items()):
-        return unchanged(graph)
-    target = Graph(graph.name)
-    value_map: dict[Value, Value] = {}
-    for node in graph.nodes:
-        copy_node(target, node, value_map, attrs=changed.get(node))
-    finish(target, graph, value_map)
-    return Rewritten(target, value_map)

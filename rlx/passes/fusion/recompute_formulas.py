@@ -16,9 +16,8 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
-from rlx.passes.fusion.fuse import over_bodies
 from rlx.passes.fusion.policy import free_source, is_free, is_fusable, is_literal
-from rlx.passes.rewrite import GraphPass, Rewritten, copy_node, finish, unchanged
+from rlx.passes.rewrite import GraphPass, Rewritten, copy_node, finish, over_bodies, unchanged
 
 _LEAST_SAVED = 6
 """Values that need not be stored: to store fewer takes no longer than to compute them again."""

@@ -10,11 +10,10 @@ from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
-from rlx.passes.fusion.fuse import over_bodies
 from rlx.passes.fusion.regions import connected, contracted
 from rlx.passes.loops.nests import count_terms, has_elements, is_composed
 from rlx.passes.lowering.phases import setup_nodes
-from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
+from rlx.passes.rewrite import GraphPass, Rewritten, over_bodies, unchanged
 from rlx.passes.rewrites.common_subexpressions import is_impure
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.target import Target
