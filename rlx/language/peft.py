@@ -32,6 +32,11 @@ _UNSUPPORTED = (
 )  # fmt: skip
 
 
+_USUAL = {"bias": "none", "peft_type": "LORA"}
+_CHANGES_MODEL = ("pissa", "olora", "corda", "loftq")
+"""Starts of `init_lora_weights` by which peft changes the model's own matrices, too."""
+
+
 def read_peft(
     path: str | os.PathLike[str], file: ModelFile, *, limits: LoadLimits | None = None
 ) -> Adapters:
@@ -56,20 +61,8 @@ def read_peft(
     values: dict[str, Array] = {}
     for name, value in arrays.items():
         own, part = _own_name(folder, name, kind)
-        matrix, info = own.removesuffix(".weight"), file.tensors.get(own)
-        if info is None or len(info.shape) != 2:
-            raise FormatError(
-                f"{folder}: {name!r} is for no matrix of {file.path}",
-                remedy="use adapters that were trained for this model",
-            )
-        rows, columns = info.shape
-        shape = (lora.rank, columns) if part == "a" else (rows, lora.rank)
-        if value.shape != shape or value.dtype.kind not in "fV":
-            raise FormatError(
-                f"{folder}: {name!r} is {value.dtype}{list(value.shape)}; for this model's matrix "
-                f"it is floats of shape {list(shape)}",
-                remedy="use adapters that were trained for this model",
-            )
+        _require_factor(folder, name, value, _factor_shape(folder, name, file, own, part, lora))
+        matrix = own.removesuffix(".weight")
         if f"{matrix}.lora_{part}" in values:
             raise FormatError(
                 f"{folder}: {name!r} is there twice", remedy="keep one adapter in a folder"
@@ -82,6 +75,29 @@ def read_peft(
     _require_pairs(folder, values)
     targets = {name.rpartition(".")[0].rpartition(".")[2] for name in values}
     return Adapters(Lora(lora.rank, lora.alpha, tuple(sorted(targets))), values)
+
+
+def _factor_shape(
+    folder: Path, name: str, file: ModelFile, own: str, part: str, lora: Lora
+) -> tuple[int, ...]:
+    """Return the shape of a factor of the adapter of the matrix `own`."""
+    info = file.tensors.get(own)
+    if info is None or len(info.shape) != 2:
+        raise FormatError(
+            f"{folder}: {name!r} is for no matrix of {file.path}",
+            remedy="use adapters that were trained for this model",
+        )
+    rows, columns = info.shape
+    return (lora.rank, columns) if part == "a" else (rows, lora.rank)
+
+
+def _require_factor(folder: Path, name: str, value: Array, shape: tuple[int, ...]) -> None:
+    if value.shape != shape or value.dtype.kind not in "fV":
+        raise FormatError(
+            f"{folder}: {name!r} is {value.dtype}{list(value.shape)}; for this model's matrix it "
+            f"is floats of shape {list(shape)}",
+            remedy="use adapters that were trained for this model",
+        )
 
 
 def _require_pairs(folder: Path, values: Mapping[str, Array]) -> None:
@@ -100,8 +116,10 @@ def _settings(path: Path, limits: LoadLimits | None) -> Lora:
         try:
             found: dict[str, Any] = json.loads(read_file(path, budget))
             refused = [name for name in _UNSUPPORTED if found.get(name)]
-            if found.get("bias", "none") != "none":
-                refused.append("bias")
+            refused += [name for name, usual in _USUAL.items() if found.get(name, usual) != usual]
+            start = found.get("init_lora_weights")
+            if isinstance(start, str) and start.lower().startswith(_CHANGES_MODEL):
+                refused.append(f"init_lora_weights={start!r}")
             lora = Lora(int(found["r"]), float(found["lora_alpha"]))
             if not math.isfinite(lora.scale):
                 raise ValueError(f"lora_alpha is {lora.alpha}")

@@ -77,11 +77,14 @@ def test_logits_are_those_of_merged_matrices(tmp_path: Path) -> None:
     ("name", "more", "error", "match"),
     [
         ("model.layers.0.self_attn.q_proj", {"use_dora": True}, UnsupportedError, "use_dora"),
+        ("model.layers.0.self_attn.q_proj", {"peft_type": "IA3"}, UnsupportedError, "peft_type"),
+        ("model.layers.0.self_attn.q_proj", {"init_lora_weights": "pissa_niter_4"},
+         UnsupportedError, "init_lora_weights='pissa_niter_4'"),
         ("model.layers.0.self_attn.q_proj", {"r": None}, FormatError, "adapter_config"),
         ("model.layers.0.mixer.in_proj", {}, UnsupportedError, "no adapter of a decoder's matrix"),
         ("model.layers.7.self_attn.q_proj", {}, FormatError, "for no matrix of"),
     ],
-)
+)  # fmt: skip
 def test_refused_adapters(
     name: str, more: dict[str, Any], error: type[RlxError], match: str, tmp_path: Path
 ) -> None:
