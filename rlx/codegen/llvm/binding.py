@@ -103,17 +103,18 @@ def compile_objects(
                     waiting.clear()
                     failures.append(error)
 
-    others = [threading.Thread(target=work) for _ in modules[1:threads]]
-    try:
-        with suppress(RuntimeError):  # where no more threads start, those that did do the work
+    with unforkable():  # until the other threads have ended, with what they freed
+        others = [threading.Thread(target=work) for _ in modules[1:threads]]
+        try:
+            with suppress(RuntimeError):  # where no more threads start, those that did do the work
+                for thread in others:
+                    thread.start()
+            work()
+        finally:
+            waiting.clear()  # nothing is left, but where a signal ended the loop
             for thread in others:
-                thread.start()
-        work()
-    finally:
-        waiting.clear()  # nothing is left, but where a signal ended the loop
-        for thread in others:
-            if thread.ident is not None:
-                thread.join()
+                if thread.ident is not None:
+                    thread.join()
     if failures:
         raise failures.pop()
     return [found[number] for number in range(len(modules))]
