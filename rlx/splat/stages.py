@@ -20,8 +20,10 @@ from typing import Any
 from rlx.custom import DType, TensorType, define_op, require_dtype
 from rlx.custom.kernels import Prim
 from rlx.splat import reference, reference_pixels
-from rlx.splat.kernels import backward, gradient, lists, pixels, projection
+from rlx.splat.gradient import PROJECT_BACKWARD
+from rlx.splat.kernels import backward, lists, pixels
 from rlx.splat.layout import COEFFICIENTS, MOMENTS, OUTLINE, VERSION, Screen
+from rlx.splat.projection import COEFFICIENTS_OF, PROJECT
 
 
 def _stage(
@@ -46,7 +48,7 @@ def _rows(like: TensorType, *shape: int, dtype: DType = DType.F32) -> TensorType
     return TensorType(dtype, (like.shape[0], *shape))
 
 
-@_stage(reference.splat_project, projection.splat_project)
+@_stage(PROJECT.reference, PROJECT.kernel)
 def splat_project(
     positions: TensorType,
     scales: TensorType,
@@ -152,7 +154,7 @@ def splat_entries(
     return entries, entries
 
 
-@_stage(reference.splat_coefficients, projection.splat_coefficients)
+@_stage(COEFFICIENTS_OF.reference, COEFFICIENTS_OF.kernel)
 def splat_coefficients(
     color_alpha: TensorType,
     valid: TensorType,
@@ -239,7 +241,7 @@ def splat_sum_moments(moments: TensorType, visits: TensorType, totals: TensorTyp
     return TensorType(DType.F64, (visits.shape[0], moments.shape[1]))
 
 
-@_stage(reference_pixels.splat_project_backward, gradient.splat_project_backward)
+@_stage(PROJECT_BACKWARD.reference, PROJECT_BACKWARD.kernel)
 def splat_project_backward(
     moments: TensorType,
     coefficients: TensorType,

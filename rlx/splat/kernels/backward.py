@@ -38,7 +38,7 @@ from rlx.custom.kernels import (
     upper,
 )
 from rlx.errors import InternalError
-from rlx.splat.kernels.frame import Camera
+from rlx.splat.each_splat import camera_in
 from rlx.splat.kernels.pixels import (
     CHANNELS,
     LANES,
@@ -129,7 +129,7 @@ def splat_composite_backward(
         row_count(coefficients), row_count(entries), screen, max_splat_steps
     )
     settings = Settings(alpha_cutoff, max_splat_steps, transmittance_threshold)
-    camera = Camera.of(k, given(meta), width, height)
+    camera = camera_in(k, given(meta), width, height)
     with k.loop("block", scratch_map.blocks, kind=LoopKind.PARALLEL) as block:
         _clear_unused(k, block, scratch_map.blocks, given(ranges), result(moments), screen, entries)
         base = k.let("scratch_at", block * scratch_map.size)

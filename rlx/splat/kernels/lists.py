@@ -34,9 +34,9 @@ from rlx.custom.kernels import (
     upper,
 )
 from rlx.errors import InternalError
-from rlx.splat.kernels.frame import clamped, root
-from rlx.splat.kernels.projection import ELLIPSE, EVERYWHERE, SLACK
+from rlx.splat.arithmetic import clamped, root
 from rlx.splat.layout import OUTLINE, Screen
+from rlx.splat.projection import ELLIPSE, EVERYWHERE, SLACK
 
 _WORK_PER_OUTLINE = 32
 """Elements of plain loops that counting the tiles of one outline costs as much as."""

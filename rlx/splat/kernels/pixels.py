@@ -31,7 +31,8 @@ from rlx.custom.kernels import (
     result,
     select,
 )
-from rlx.splat.kernels.frame import Camera
+from rlx.splat.arithmetic import Camera
+from rlx.splat.each_splat import camera_in
 from rlx.splat.layout import COEFFICIENTS, Screen
 
 LANES = 8
@@ -326,7 +327,7 @@ def splat_composite(
     k = scope.k
     screen = Screen(width, height, tile_size)
     settings = Settings(alpha_cutoff, max_splat_steps, transmittance_threshold)
-    camera = Camera.of(k, given(meta), width, height)
+    camera = camera_in(k, given(meta), width, height)
     with k.loop("tile", screen.tiles, kind=LoopKind.PARALLEL) as number:
         tile = Tile(k, screen, settings, camera, number)
         tile.start()

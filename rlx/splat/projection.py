@@ -1,41 +1,28 @@
-"""Gaussian splatting, splat by splat: how the camera sees each, in lanes over splats."""
+"""Gaussian splatting, splat by splat: how the camera sees each, and what its alpha is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlx.custom.kernels import (
-    Buffer,
-    E,
-    KernelBuilder,
-    Prim,
-    Reader,
-    Scope,
-    UnaryOp,
-    Writer,
-    const,
-    given,
-    maximum,
-    minimum,
-    result,
-    row_count,
-    select,
-    upper,
-)
-from rlx.splat.kernels.frame import (
+from rlx.splat.arithmetic import (
     C0,
     C1,
     HARMONICS,
     Camera,
     Matrix,
+    Names,
+    Number,
     Vector,
+    ceil,
     clamped,
     cross,
     dot,
-    each_splat,
+    floor,
     function,
     is_finite,
+    maximum,
+    minimum,
     minus,
     named,
     plus,
@@ -43,12 +30,14 @@ from rlx.splat.kernels.frame import (
     quaternion,
     root,
     rotation,
+    rounded,
     scaled,
+    select,
     times,
     vector,
-    wide,
 )
-from rlx.splat.layout import COEFFICIENTS, OUTLINE
+from rlx.splat.each_splat import EachSplat, Splat
+from rlx.splat.layout import COEFFICIENTS
 
 _FAR = 3.4028234663852886e38
 NOTHING, ELLIPSE, EVERYWHERE = 0.0, 1.0, 2.0
@@ -56,92 +45,71 @@ NOTHING, ELLIPSE, EVERYWHERE = 0.0, 1.0, 2.0
 SLACK = 1e-6
 
 
-def splat_project(
-    scope: Scope,
-    positions: Reader,
-    scales: Reader,
-    rotations: Reader,
-    opacities: Reader,
-    colors: Reader,
-    sh_coeffs: Reader,
-    uses_colors: Reader,
-    meta: Reader,
-    color_alpha: Writer,
-    valid: Writer,
-    pos_local: Writer,
-    inv_scale: Writer,
-    outlines: Writer,
-    distances: Writer,
-    *,
-    width: int,
-    height: int,
-    radius_scale: float,
-    alpha_cutoff: float,
-) -> None:
-    k = scope.k
-    camera = Camera.of(k, given(meta), width, height)
-    fallback = k.let("uses_colors", k.load(given(uses_colors), 0))
-    with each_splat(scope, row_count(positions)) as i:
-        position = vector(k, given(positions), i * 3, "position")
-        relative = named(k, "relative", minus(camera.position, position))
-        distance = k.let("distance", root(dot(relative, relative)))
-        toward = _direction(k, relative, distance)
-        rgb = _color(k, i, toward, given(colors), given(sh_coeffs), sh_coeffs, fallback)
-        opacity = wide(k, given(opacities), i, "opacity")
-        _store(k, result(color_alpha), i * 4, [*rgb, opacity])
-        log_scale = vector(k, given(scales), i * 3, "log_scale")
-        sigma = named(k, "sigma", [radius_scale * function("exp", s) for s in log_scale])
-        inverse = named(k, "inverse", [1.0 / maximum(1e-6, 3.0 * s) for s in sigma])
-        q = quaternion(k, given(rotations), i * 4)
-        turned = rotation(k, q)
-        local = named(k, "local", times(turned, relative))
-        _store(k, result(pos_local), i * 3, product(local, inverse))
-        _store(k, result(inv_scale), i * 3, inverse)
-        shown = k.let("shown", clamped(opacity, 0.0, 1.0))
-        depth = k.let("depth", -dot(camera.frame[2], relative))
-        numbers = [*position, *log_scale, *q, opacity]
-        sound = is_finite(numbers[0])
-        for number in numbers[1:]:
-            sound = sound & is_finite(number)
-        sound = k.let("sound", sound & (shown >= alpha_cutoff) & (depth > 1e-4))
-        safe = select(sound, shown, 1.0)
-        support = k.let("support", root(-2.0 * function("log", alpha_cutoff / safe)))
-        axes = named(k, "axis", [maximum(s * support, 1e-6) for s in sigma])
-        outline = _Outline.of(k, camera, local, axes, turned, relative)
-        inside = k.let("valid", sound & outline.inside)
-        k.store(result(valid), i, inside.cast(Prim.F32))
-        for column, number in enumerate(outline.numbers):
-            kept = select(inside, number, 0.0)
-            k.store(result(outlines), i * OUTLINE + column, kept)
-        drawn = inside & (outline.numbers[7] > NOTHING)
-        k.store(result(distances), i, select(drawn, distance, _FAR).cast(Prim.F32))
+def _project(
+    k: Names, splat: Splat, *, radius_scale: float, alpha_cutoff: float
+) -> Iterator[tuple[str, Sequence[Number]]]:
+    camera = splat.camera
+    position = vector(splat["positions"], "position")
+    relative = named(k, "relative", minus(camera.position, position))
+    distance = k.let("distance", root(dot(relative, relative)))
+    rgb = _color(k, splat, _direction(k, relative, distance))
+    opacity = splat["opacities"].number(0, "opacity")
+    yield "color_alpha", [*rgb, opacity]
+    log_scale = vector(splat["scales"], "log_scale")
+    sigma = named(k, "sigma", [radius_scale * function("exp", s) for s in log_scale])
+    inverse = named(k, "inverse", [1.0 / maximum(1e-6, 3.0 * s) for s in sigma])
+    q = quaternion(splat["rotations"])
+    turned = rotation(k, q)
+    local = named(k, "local", times(turned, relative))
+    yield "pos_local", product(local, inverse)
+    yield "inv_scale", inverse
+    shown = k.let("shown", clamped(opacity, 0.0, 1.0))
+    depth = k.let("depth", -dot(camera.frame[2], relative))
+    numbers = [*position, *log_scale, *q, opacity]
+    sound = is_finite(numbers[0])
+    for number in numbers[1:]:
+        sound = sound & is_finite(number)
+    sound = k.let("sound", sound & (shown >= alpha_cutoff) & (depth > 1e-4))
+    safe = select(sound, shown, 1.0)
+    support = k.let("support", root(-2.0 * function("log", alpha_cutoff / safe)))
+    axes = named(k, "axis", [maximum(s * support, 1e-6) for s in sigma])
+    outline = _Outline.of(k, camera, local, axes, turned, relative)
+    inside = k.let("valid", sound & outline.inside)
+    yield "valid", [inside]
+    yield "outlines", [select(inside, number, 0.0) for number in outline.numbers]
+    drawn = inside & (outline.numbers[7] > NOTHING)
+    yield "distances", [select(drawn, distance, _FAR)]
 
 
-def _store(k: KernelBuilder, buffer: Buffer, at: E, values: Sequence[E]) -> None:
-    for column, value in enumerate(values):
-        k.store(buffer, at + column, value.cast(buffer.prim))
+PROJECT = EachSplat(
+    _project,
+    (
+        *("positions", "scales", "rotations", "opacities", "colors", "sh_coeffs"),
+        *("uses_colors", "meta"),
+    ),
+    ("color_alpha", "valid", "pos_local", "inv_scale", "outlines", "distances"),
+    wide=("outlines",),
+)
 
 
-def _direction(k: KernelBuilder, relative: Vector, distance: E) -> Vector:
+def _direction(k: Names, relative: Vector, distance: Number) -> Vector:
     """Return the unit vector towards the camera, 0 where it is at the splat."""
     apart = k.let("apart", distance > 1e-8)
     divisor = k.let("divisor", select(apart, distance, 1.0))
     return named(k, "toward", [select(apart, part / divisor, 0.0) for part in relative])
 
 
-def _color(
-    k: KernelBuilder, i: E, toward: Vector, colors: Buffer, sh: Buffer, shape: Reader, fallback: E
-) -> Sequence[E]:
-    count = upper(shape.shape[1])
+def _color(k: Names, splat: Splat, toward: Vector) -> list[Number]:
+    colors, sh, fallback = splat["colors"], splat["sh_coeffs"], splat.flags["uses_colors"]
     rgb = []
     for channel in range(3):
-        first = wide(k, sh, i * (3 * count) + channel, "first")
-        plain = clamped(wide(k, colors, i * 3 + channel, "plain"), 0.0, 1.0)
+        first = sh.number(channel, "first")
+        plain = clamped(colors.number(channel, "plain"), 0.0, 1.0)
         value = 0.5 + select(fallback, plain - 0.5, C0 * first)
         for number, (axis, sign) in enumerate(HARMONICS, start=1):
-            if number < count:
-                at = i * (3 * count) + (3 * number + channel)
-                value = value + sign * C1 * toward[axis] * wide(k, sh, at, "harmonic")
+            if 3 * number < sh.width:
+                harmonic = sh.number(3 * number + channel, "harmonic")
+                value = value + sign * C1 * toward[axis] * harmonic
         rgb.append(k.let("rgb", value))
     return rgb
 
@@ -150,13 +118,13 @@ def _color(
 class _Outline:
     """Where alpha is at least the cutoff: an ellipse on the screen, or all of it."""
 
-    inside: E
-    numbers: Sequence[E]
+    inside: Number
+    numbers: Sequence[Number]
     """Centre, conic, half extents, kind."""
 
     @classmethod
     def of(
-        cls, k: KernelBuilder, camera: Camera, local: Vector, axes: Vector, turned: Matrix,
+        cls, k: Names, camera: Camera, local: Vector, axes: Vector, turned: Matrix,
         relative: Vector,
     ) -> _Outline:  # fmt: skip
         inverse = named(k, "inverse_axis", [1.0 / a for a in axes])
@@ -170,7 +138,7 @@ class _Outline:
         turns = [named(k, "turn", cross(eye, v)) for v in (right, up, forward)]
         sides = (right, up, forward)
 
-        def form(a: int, b: int) -> E:
+        def form(a: int, b: int) -> Number:
             return k.let("form", dot(turns[a], turns[b]) - dot(sides[a], sides[b]))
 
         k00, k01, k11 = form(0, 0), form(0, 1), form(1, 1)
@@ -187,15 +155,13 @@ class _Outline:
         covers = _sphere_touches(k, camera, relative, maximum(maximum(*axes[:2]), axes[2]))
         inside = select(ellipse, (g < 0.0) & on_screen, covers)
         numbers = [select(ellipse, number, 0.0) for number in conic]
-        kind = select(ellipse, select(thick, _f64(ELLIPSE), NOTHING), EVERYWHERE)
+        kind = select(ellipse, select(thick, ELLIPSE, NOTHING), EVERYWHERE)
         return cls(inside, [*numbers, k.let("kind", kind)])
 
 
-def _f64(value: float) -> E:
-    return const(value, Prim.F64)
-
-
-def _conic(k: KernelBuilder, camera: Camera, x: E, y: E, form: Sequence[E], g: E) -> Sequence[E]:
+def _conic(
+    k: Names, camera: Camera, x: Number, y: Number, form: Sequence[Number], g: Number
+) -> Sequence[Number]:
     focal = camera.focal
     q00, q01, q11 = (k.let("conic", part / -g / (focal * focal)) for part in form)
     det = k.let("conic_det", q00 * q11 - q01 * q01)
@@ -204,7 +170,7 @@ def _conic(k: KernelBuilder, camera: Camera, x: E, y: E, form: Sequence[E], g: E
     return [cx, cy, q00, q01, q11, k.let("ex", root(q11 / det)), k.let("ey", root(q00 / det))]
 
 
-def _visible(k: KernelBuilder, camera: Camera, conic: Sequence[E]) -> tuple[E, E]:
+def _visible(k: Names, camera: Camera, conic: Sequence[Number]) -> tuple[Number, Number]:
     """Return whether an ellipse touches the screen, and is thick enough to be drawn."""
     cx, cy, q00, q01, q11, ex, ey = conic
     across = (cx + ex >= 0.0) & (cx - ex < float(camera.width))
@@ -214,7 +180,7 @@ def _visible(k: KernelBuilder, camera: Camera, conic: Sequence[E]) -> tuple[E, E
     return across & along, 1.0 / root(largest) >= 0.125
 
 
-def _sphere_touches(k: KernelBuilder, camera: Camera, relative: Vector, radius: E) -> E:
+def _sphere_touches(k: Names, camera: Camera, relative: Vector, radius: Number) -> Number:
     """Return whether the sphere around a splat is not outside one of the screen's planes."""
     x, y, z = (k.let("in_camera", -dot(axis, relative)) for axis in camera.frame)
     touches = None
@@ -227,43 +193,35 @@ def _sphere_touches(k: KernelBuilder, camera: Camera, relative: Vector, radius: 
     return k.let("touches", touches)
 
 
-def splat_coefficients(
-    scope: Scope,
-    color_alpha: Reader,
-    valid: Reader,
-    pos_local: Reader,
-    inv_scale: Reader,
-    rotations: Reader,
-    meta: Reader,
-    coefficients: Writer,
-    *,
-    width: int,
-    height: int,
-    alpha_cutoff: float,
-) -> None:
-    k = scope.k
-    camera = Camera.of(k, given(meta), width, height)
-    with each_splat(scope, row_count(color_alpha)) as i:
-        m = named(k, "m", scaled(vector(k, given(inv_scale), i * 3, "inverse"), _f64(3.0)))
-        u = named(k, "u", scaled(vector(k, given(pos_local), i * 3, "local"), _f64(3.0)))
-        q = quaternion(k, given(rotations), i * 4)
-        rays = _Rays.of(k, camera, rotation(k, q), m, u)
-        opacity = k.let("opacity", clamped(wide(k, given(color_alpha), i * 4 + 3, "raw"), 0.0, 1.0))
-        sound = (k.load(given(valid), i) > 0.0) & (opacity >= alpha_cutoff)
-        half = k.let("half", function("log", select(sound, opacity, 1.0) / alpha_cutoff))
-        numbers, drawn = rays.numbers(k, camera, sound, half)
-        rgb = [wide(k, given(color_alpha), i * 4 + c, "rgb") for c in range(3)]
-        smallest = minimum(minimum(m[0] * m[0], m[1] * m[1]), m[2] * m[2])
-        norm = k.let("norm", dot(q[1:], q[1:]) + q[0] * q[0])
-        odd = (smallest <= 2e-6 * half) | (norm < 0.5) | (norm > 2.0)
-        numbers[13:17] = [opacity, *rgb]
-        numbers[25] = select(odd, 1.0, numbers[25])
-        for column, number in enumerate(numbers):
-            absent = -1.0 if column in (18, 20) else 0.0
-            stored = select(drawn, number, absent)
-            k.store(result(coefficients), i * COEFFICIENTS + column, stored.cast(Prim.F32))
-        for column in range(len(numbers), COEFFICIENTS):
-            k.store(result(coefficients), i * COEFFICIENTS + column, 0.0)
+def _coefficients(
+    k: Names, splat: Splat, *, alpha_cutoff: float
+) -> Iterator[tuple[str, Sequence[Number]]]:
+    camera, color_alpha = splat.camera, splat["color_alpha"]
+    m = named(k, "m", scaled(vector(splat["inv_scale"], "inverse"), 3.0))
+    u = named(k, "u", scaled(vector(splat["pos_local"], "local"), 3.0))
+    q = quaternion(splat["rotations"])
+    rays = _Rays.of(k, camera, rotation(k, q), m, u)
+    opacity = k.let("opacity", clamped(color_alpha.number(3, "raw"), 0.0, 1.0))
+    sound = (splat["valid"].number(0, "valid") > 0.0) & (opacity >= alpha_cutoff)
+    half = k.let("half", function("log", select(sound, opacity, 1.0) / alpha_cutoff))
+    numbers, drawn = rays.numbers(k, camera, sound, half)
+    rgb = [color_alpha.number(c, "rgb") for c in range(3)]
+    smallest = minimum(minimum(m[0] * m[0], m[1] * m[1]), m[2] * m[2])
+    norm = k.let("norm", dot(q[1:], q[1:]) + q[0] * q[0])
+    odd = (smallest <= 2e-6 * half) | (norm < 0.5) | (norm > 2.0)
+    numbers[13:17] = [opacity, *rgb]
+    numbers[25] = select(odd, 1.0, numbers[25])
+    absent = (-1.0 if column in (18, 20) else 0.0 for column in range(len(numbers)))
+    pairs = zip(numbers, absent, strict=True)
+    yield "coefficients", [select(drawn, number, other) for number, other in pairs]
+    yield "coefficients", [0.0] * (COEFFICIENTS - len(numbers))
+
+
+COEFFICIENTS_OF = EachSplat(
+    _coefficients,
+    ("color_alpha", "valid", "pos_local", "inv_scale", "rotations", "meta"),
+    ("coefficients",),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +234,7 @@ class _Rays:
     center: Vector
 
     @classmethod
-    def of(cls, k: KernelBuilder, camera: Camera, turned: Matrix, m: Vector, u: Vector) -> _Rays:
+    def of(cls, k: Names, camera: Camera, turned: Matrix, m: Vector, u: Vector) -> _Rays:
         right, up, forward = (product(times(turned, axis), m) for axis in camera.frame)
         inverse = 1.0 / camera.focal
         return cls(
@@ -284,7 +242,9 @@ class _Rays:
             named(k, "ray", forward),
         )  # fmt: skip
 
-    def numbers(self, k: KernelBuilder, camera: Camera, sound: E, half: E) -> tuple[list[E], E]:
+    def numbers(
+        self, k: Names, camera: Camera, sound: Number, half: Number
+    ) -> tuple[list[Number], Number]:
         """Return the coefficients, those of colour left open, and whether the splat is drawn."""
         x, y = self._reference_point(k, camera)
         w0 = named(k, "w", plus(plus(scaled(self.x, x), scaled(self.y, y)), self.center))
@@ -305,16 +265,16 @@ class _Rays:
             dot(a, z) - half * across, dot(b, z) - half * along, dot(z, z) - half,
         )  # fmt: skip
         box, closed = _box(k, [k.let("conic", part) for part in conic], (x, y), camera)
-        color = [_f64(0.0)] * 4
+        color = [0.0] * 4
         front = [dot(self.u, v) for v in (w0, self.x, self.y)]
         size = 2e-10 * half / q0
         return [
             x + 0.5 * camera.width, y + 0.5 * camera.height, *_triangular(k, a, b, z),
             2.0 * across, 2.0 * along, e00, 2.0 * e01, e11, *color, *box, *front, size,
-            select(closed, _f64(0.0), 1.0),
+            select(closed, 0.0, 1.0),
         ], drawn  # fmt: skip
 
-    def _reference_point(self, k: KernelBuilder, camera: Camera) -> tuple[E, E]:
+    def _reference_point(self, k: Names, camera: Camera) -> tuple[Number, Number]:
         """Return where the centre is seen, from the middle of the screen, or near it.
 
         Rounded so that adding half the screen gives an f32.
@@ -331,12 +291,11 @@ class _Rays:
         found = []
         for value, size in ((ab * bz - bb * az, camera.width), (ab * az - aa * bz, camera.height)):
             at = clamped(select(known, value / safe, 0.0), -1.5 * size, 1.5 * size)
-            rounded = (at + 0.5 * size).cast(Prim.F32).cast(Prim.F64)
-            found.append(k.let("reference", rounded - 0.5 * size))
+            found.append(k.let("reference", rounded(at + 0.5 * size) - 0.5 * size))
         return found[0], found[1]
 
 
-def _triangular(k: KernelBuilder, a: Vector, b: Vector, z: Vector) -> list[E]:
+def _triangular(k: Names, a: Vector, b: Vector, z: Vector) -> list[Number]:
     """Return l00, l10, z0, l11, z1, zz of `|a x + b y + z|^2` by Gram and Schmidt."""
     l00 = k.let("l00", root(dot(a, a)))
     first = named(k, "first", scaled(a, 1.0 / select(l00 > 0.0, l00, 1.0)))
@@ -350,8 +309,8 @@ def _triangular(k: KernelBuilder, a: Vector, b: Vector, z: Vector) -> list[E]:
 
 
 def _box(
-    k: KernelBuilder, conic: Sequence[E], at: tuple[E, E], camera: Camera
-) -> tuple[list[E], E]:
+    k: Names, conic: Sequence[Number], at: tuple[Number, Number], camera: Camera
+) -> tuple[list[Number], Number]:
     """Return first and last column and row of the pixels where alpha reaches the cutoff.
 
     Also whether these are in an ellipse: otherwise the splat crosses the camera's plane.
@@ -370,7 +329,7 @@ def _box(
     ):  # fmt: skip
         reach = k.let("reach", root(maximum(depth * over / safe, 0.0)) * 1.001 + 0.02)
         middle = k.let("middle", start + offset + (0.5 * size - 0.5))
-        low = clamped((middle - reach).unary(UnaryOp.CEIL), 0.0, float(size))
-        high = clamped((middle + reach).unary(UnaryOp.FLOOR), -1.0, float(size - 1))
+        low = clamped(ceil(middle - reach), 0.0, float(size))
+        high = clamped(floor(middle + reach), -1.0, float(size - 1))
         sides += [select(closed, low, 0.0), select(closed, high, float(size - 1))]
     return sides, closed
