@@ -47,6 +47,43 @@ FILTER_INPUTS = (
 )
 
 
+def rigid_body(x: Any, u: Any) -> Any:
+    """Return the state of a rigid body, `[12]`, a hundredth of a second later.
+
+    Position, velocity, the angles roll, pitch and yaw, and the rates of turning; of thrust and
+    three torques, `[4]`.
+    """
+    velocity, angles, rates = x[3:6], x[6:9], x[9:12]
+    (s, t, w), (c, d, v) = rnp.sin(angles), rnp.cos(angles)
+    lift = u[0] / 1.5
+    push = rnp.stack([(c * t * v + s * w) * lift, (c * t * w - s * v) * lift, c * d * lift - 9.81])
+    p, q, r = rates
+    turn = rnp.stack([p + (s * q + c * r) * t / d, c * q - s * r, (s * q + c * r) / d])
+    spin = rnp.stack([(u[1] - 0.02 * q * r) / 0.03, (u[2] + 0.02 * p * r) / 0.03, u[3] / 0.05])
+    return x + 0.01 * rnp.concatenate([velocity, push, turn, spin])
+
+
+def body_filter(x: Any, p: Any, u: Any, z: Any, q: Any, r: Any) -> tuple[Any, Any]:
+    """Return the state of a rigid body and its covariance after a step and its position."""
+    f = rlx.jacfwd(rigid_body)(x, u)
+    x = rigid_body(x, u)
+    p = f @ p @ f.T + q
+    h = rlx.jacfwd(lambda x: x[:3])(x)
+    k = rnp.linalg.solve(h @ p @ h.T + r, h @ p).T
+    i = rnp.eye(12, dtype=np.float32) - k @ h
+    return x + k @ (z - x[:3]), i @ p @ i.T + k @ r @ k.T
+
+
+BODY_INPUTS = (
+    np.linspace(-0.3, 0.4, 12, dtype=np.float32),
+    np.eye(12, dtype=np.float32) / 10,
+    np.array([15.0, 0.1, -0.1, 0.05], np.float32),
+    np.array([-0.3, -0.2, -0.1], np.float32),
+    np.eye(12, dtype=np.float32) * np.float32(1e-4),
+    np.eye(3, dtype=np.float32) * np.float32(1e-2),
+)
+
+
 def policy_weights() -> Mapping[str, np.ndarray]:
     """Return the weights of a network of 4-16-16-1 units."""
     rng = np.random.default_rng(0)

@@ -92,11 +92,36 @@ def kalman_filter() -> Any:
     return ca.Function("net", [x, p, u, z, q, r], after)
 
 
+def rigid_body(x: Any, u: Any) -> Any:
+    s, t, w, c, d, v = (f(x[i]) for f in (ca.sin, ca.cos) for i in (6, 7, 8))
+    p, q, r = x[9], x[10], x[11]
+    lift = u[0] / 1.5
+    push = [(c * t * v + s * w) * lift, (c * t * w - s * v) * lift, c * d * lift - 9.81]
+    turn = [p + (s * q + c * r) * t / d, c * q - s * r, (s * q + c * r) / d]
+    spin = [(u[1] - 0.02 * q * r) / 0.03, (u[2] + 0.02 * p * r) / 0.03, u[3] / 0.05]
+    return x + 0.01 * ca.vertcat(x[3:6], *push, *turn, *spin)
+
+
+def body_filter() -> Any:
+    x, u, z = ca.SX.sym("x", 12), ca.SX.sym("u", 4), ca.SX.sym("z", 3)
+    p, q, r = ca.SX.sym("p", 12, 12), ca.SX.sym("q", 12, 12), ca.SX.sym("r", 3, 3)
+    ahead = rigid_body(x, u)
+    f = ca.jacobian(ahead, x)
+    spread = f @ p @ f.T + q
+    h = ca.jacobian(x[:3], x)
+    k = ca.solve(h @ spread @ h.T + r, h @ spread).T
+    i = ca.SX.eye(12) - k @ h
+    after = [ahead + k @ (z - ahead[:3]), i @ spread @ i.T + k @ r @ k.T]
+    return ca.Function("net", [x, p, u, z, q, r], after)
+
+
 PROGRAMS: Mapping[str, Callable[[], Any]] = {
     **{f.__name__: f for f in (mlp, training_step, scan_gradient, solve_3x3, attention)},
     "policy": policy,
     "kalman_filter": kalman_filter,
     "finite_filter": kalman_filter,
+    "body_filter": body_filter,
+    "finite_body_filter": body_filter,
 }
 
 

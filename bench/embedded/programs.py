@@ -83,6 +83,12 @@ PROGRAMS: Mapping[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
         control.FILTER_INPUTS,
         {"precision": "finite"},
     ),
+    "body_filter": (rlx.jit(control.body_filter), control.BODY_INPUTS, {}),
+    "finite_body_filter": (
+        rlx.jit(control.body_filter),
+        control.BODY_INPUTS,
+        {"precision": "finite"},
+    ),
     "policy": (
         rlx.jit(control.policy),
         (control.policy_weights(), zeros(4)),

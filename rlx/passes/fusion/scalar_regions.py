@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
+from rlx.passes.fusion.known_zeros import Terms, count_live_terms, has_known_zeros
 from rlx.passes.fusion.regions import connected, contracted
 from rlx.passes.loops.nests import count_terms, has_elements, is_composed
 from rlx.passes.lowering.phases import setup_nodes
@@ -20,6 +23,10 @@ from rlx.target import Target
 
 LARGEST_VALUE = 64
 """Elements of a value: beyond, loops over arrays are shorter and vectors pay."""
+
+LARGEST_SPARSE = 256
+"""Elements of a value next to products many of whose terms have absent entries, where there are no
+vectors: short loops over one axis compute it, whose terms are spelled out."""
 
 LARGEST_SYSTEM = 6
 """Unknowns of a linear system whose elimination is spelled out."""
@@ -41,29 +48,46 @@ def scalar_regions(target: Target) -> GraphPass:
     """
 
     def form(graph: Graph) -> Rewritten:
-        regions = find_regions(graph, target.scalar_budget, target.scalar_fold)
+        budget, is_sparse = target.scalar_budget, not target.has_vectors
+        regions = find_regions(graph, budget, target.scalar_fold, is_sparse=is_sparse)
         if not regions:
             return unchanged(graph)
-        return contracted(graph, regions, ops.scalar_region, LARGEST_VALUE).then(dead_code)
+        return contracted(graph, regions, ops.scalar_region, LARGEST_SPARSE).then(dead_code)
 
     return over_bodies("scalar-regions", form, scalar_regions.__doc__ or "")
 
 
-def find_regions(graph: Graph, budget: int, largest_fold: int) -> list[list[Node]]:
+def find_regions(
+    graph: Graph, budget: int, largest_fold: int, *, is_sparse: bool = False
+) -> list[list[Node]]:
     """Return the regions that are worth it: convex, connected, of `budget` operations at most.
 
-    No node of theirs sums more than `largest_fold` terms.
+    No node of theirs sums more than `largest_fold` terms, but in regions that are sparse, where
+    those are allowed.
     """
     hoisted = setup_nodes(graph) if graph.params else frozenset[Node]()
-    small = {node for node in graph.nodes if node not in hoisted and _is_small(node, largest_fold)}
-    if sum(map(_is_kernel, small)) < FEWEST_KERNELS:
+    nodes = [node for node in graph.nodes if node not in hoisted]
+    sparse: set[Node] = set()
+    if is_sparse and has_known_zeros(graph):
+        sparse = {node for node in nodes if _is_small(node, LARGEST_SPARSE**2, LARGEST_SPARSE)}
+    small = {node for node in nodes if _is_small(node, largest_fold, LARGEST_VALUE)}
+    if sum(map(_is_kernel, sparse | small)) < FEWEST_KERNELS:
         return []
-    found = connected(graph, dict.fromkeys(small, True))
-    return [region for region in found if _pays(region, budget)]
+    found = _connected_if(graph, sparse, budget)
+    kinds = {**dict.fromkeys(small, 1), **dict.fromkeys(found, 2)}
+    regions = connected(graph, kinds)
+    return [each for each in regions if each[0] in found or _pays(each, budget)]
 
 
-def _is_small(node: Node, largest_fold: int) -> bool:
-    """True for a node whose elements are computed one by one, few of them."""
+def _connected_if(graph: Graph, nodes: set[Node], budget: int) -> set[Node]:
+    """Return the nodes of the sparse regions that are worth it."""
+    terms = count_live_terms(node for node in graph.nodes if node in nodes)
+    regions = connected(graph, dict.fromkeys(nodes, True)) if nodes else []
+    return {node for region in regions if _pays_sparse(region, terms, budget) for node in region}
+
+
+def _is_small(node: Node, largest_fold: int, largest: int) -> bool:
+    """True for a node whose elements are computed one by one, `largest` of them."""
     if (
         node.op.has(Trait.LEAF)
         or len(node.results) != 1
@@ -74,12 +98,12 @@ def _is_small(node: Node, largest_fold: int) -> bool:
     result = node.result
     if not result.type.is_static or result.type.layout is not None or is_composed(result):
         return False
-    if not 0 < math.prod(result.type.static_shape) <= LARGEST_VALUE:
+    if not 0 < math.prod(result.type.static_shape) <= largest:
         return False
     if not all(map(_is_readable, node.operands)):
         return False
     if fold_map(node) is not None and (
-        any(x.type.elements > LARGEST_VALUE for x in node.operands)
+        any(x.type.elements > largest for x in node.operands)
         or result.type.elements * count_terms(node) > largest_fold
     ):
         return False  # loops over rows read it in vectors
@@ -107,6 +131,27 @@ def _is_kernel(node: Node) -> bool:
 def _pays(region: Sequence[Node], budget: int) -> bool:
     operations = sum(map(count_operations, region))
     return sum(map(_is_kernel, region)) >= FEWEST_KERNELS and operations <= budget
+
+
+def _pays_sparse(region: Sequence[Node], terms: Mapping[Value, Terms], budget: int) -> bool:
+    """True if known zeros leave out a third of the region's terms, and its code is in the budget.
+
+    Values with more live elements than there are locals are computed by loops over an axis.
+    """
+    folds = [node for node in region if fold_map(node) is not None]
+    every = sum(int(node.result.type.elements) * count_terms(node) for node in folds)
+    live = sum(float(np.sum(terms[node.result])) for node in folds)
+    spelled = sum(_count_spelled(node, terms[node.result]) for node in region)
+    kernels = sum(map(_is_kernel, region))
+    return kernels >= FEWEST_KERNELS and 3 * live <= 2 * every and spelled <= budget
+
+
+def _count_spelled(node: Node, terms: Terms) -> int:
+    """Return the scalar operations in the code of a node, some of whose elements are known."""
+    if node.op is ops.solve or any(map(node.op.has, _FREE)):
+        return count_operations(node)
+    live = int(np.sum(terms))
+    return live if np.count_nonzero(terms) <= LARGEST_VALUE else live // max(terms.shape)
 
 
 def count_operations(node: Node) -> int:

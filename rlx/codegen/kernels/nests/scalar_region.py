@@ -2,66 +2,42 @@
 
 from __future__ import annotations
 
-import linecache
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import field
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.linalg.elimination import eliminate_rows
-from rlx.codegen.kernels.nests.elements import (
-    Array,
-    Contraction,
-    Elements,
-    Index,
-    Scalars,
-    piece_at,
+from rlx.codegen.kernels.nests.elements import Array
+from rlx.codegen.kernels.nests.region_values import (
+    FUNCTIONS,
+    Angle,
+    Copy,
+    ElementLoop,
+    RegionValues,
+    word_of,
 )
 from rlx.codegen.kernels.nests.registers import name_at
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.values import compute_prim, literal, real, store
+from rlx.codegen.kernels.values import store
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, call, const, fma
+from rlx.codegen.loops.expr import E, call, const
 from rlx.codegen.loops.math import build_function
-from rlx.codegen.loops.math.near import (
-    NEAR_FUNCTIONS,
-    branches_on_angle,
-    near_function,
-    near_limit,
-)
-from rlx.codegen.loops.nodes import (
-    Binary,
-    BinaryOp,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Prim,
-    Status,
-    Var,
-)
-from rlx.codegen.loops.value_numbers import ValueNumbers, is_absent
-from rlx.codegen.loops.visit import operands, rewrite_expression, with_operands
-from rlx.codegen.text import as_identifier
+from rlx.codegen.loops.math.near import near_limit
+from rlx.codegen.loops.nodes import Binary, Buffer, Const, Expr, Load, Local, Prim, Status, Var
+from rlx.codegen.loops.value_numbers import is_absent
+from rlx.codegen.loops.visit import operands, with_operands
 from rlx.dataclass import dataclass
 from rlx.errors import Source
 from rlx.ir import ops
-from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.index_maps import index_map
-from rlx.ir.shape import static_strides
+from rlx.ir.graph import Graph, Value
 
 LONGEST = 8
 """Operations in one expression; longer ones are named in parts."""
-
-_FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
-"""Names that hide no function of C."""
-
-_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)[^=]*$")
 
 
 @kernel("scalar_region")
@@ -71,195 +47,17 @@ def scalar_region(scope: Scope, *arguments: Reader | Writer, body: Graph) -> Non
     inputs = [scope.body.inputs[a.value] for a in arguments if isinstance(a, Reader)]
     has_single = not scope.target.has_doubles and scope.target.multiplies_and_adds(4)
     pairs = scope.target.is_small
-    region = RegionValues(k=scope.k, body=body, avoids_doubles=has_single, pairs_sines=pairs)
+    targets = {
+        value: buffer for buffer, value in reversed([*zip(outputs, body.outputs, strict=True)])
+    }
+    region = RegionValues(
+        k=scope.k, body=body, targets=targets, avoids_doubles=has_single, pairs_sines=pairs
+    )
     region.read(inputs)
     for node in body.nodes:
         if node.op is not ops.input:
             region.compute(node)
     Emission(scope.k, region, dict(zip(outputs, body.outputs, strict=True))).run()
-
-
-class FusedContraction(Contraction):
-    """A sum of products by fused multiply-adds, as the kernels of products have."""
-
-    __slots__ = ()
-
-    def combine(self, total: E, term: E) -> E:
-        node = term.node
-        if isinstance(node, Binary) and node.op is BinaryOp.MUL and node.type.prim.is_float:
-            return fma(E(node.a), E(node.b), total)
-        return Contraction.combine(self, total, term)
-
-
-class Angle(NamedTuple):
-    """A function of an angle: its value for all arguments, and for those that are near."""
-
-    x: Expr
-    near: Expr
-    names: Mapping[str, None]
-    """The functions that are computed of the angle."""
-
-
-@dataclass(slots=True, kw_only=True)
-class RegionValues(Elements):
-    """The values of a region's elements: what is known, and what is computed once."""
-
-    k: KernelBuilder
-    body: Graph
-    numbers: ValueNumbers = field(default_factory=ValueNumbers)
-    owners: dict[int, tuple[Value, Index]] = field(default_factory=dict)
-    """By identity of a value, the element whose computation has it first."""
-    tops: set[int] = field(default_factory=set)
-    """The values that are a whole element."""
-    checks: list[tuple[E, Value]] = field(default_factory=list)
-    """The least pivots of systems, which are positive unless one is singular."""
-    avoids_doubles: bool = False
-    """True if arguments of sines are reduced in f32."""
-    pairs_sines: bool = False
-    """True where one function computes sine and cosine (`math.paired`)."""
-    angles: dict[int, Angle] = field(default_factory=dict)
-    """Functions of angles, by identity of the value."""
-    words: dict[int, str] = field(default_factory=dict)
-    """Names of values inside of functions that are spelled out, by identity."""
-    _count: int = 0
-
-    def read(self, buffers: list[Buffer]) -> None:
-        for value, buffer in zip(self.body.inputs, buffers, strict=True):
-            strides = static_strides(value.type.static_shape)
-            self.arrays[value] = Array(self.k, value, buffer, strides)
-
-    def compute(self, node: Node) -> None:
-        """Compute all elements of a node's result."""
-        value = node.result
-        if node.op is ops.solve:
-            found = self._solved(node)
-        else:
-            indices = np.ndindex(*value.type.static_shape)
-            found = {at: self._own(self._element(node, at), value, at) for at in indices}
-        self.arrays[value] = Scalars(value, found)
-
-    def _element(self, node: Node, index: Index) -> E:
-        prim = compute_prim(node.result.dtype)
-        if branches_on_angle(node.op.name, prim, pairs=self.pairs_sines):
-            return self._of_angle(node, index)
-        if node.op is ops.pad and node.attribute("structural") and self._is_filled(node, index):
-            return self.numbers.zero(Prim(node.result.dtype.value))
-        if node.op is not ops.constant:
-            return self.at(node.result, index)
-        number = node.attribute("value").array[index].item()
-        if number == 0 and node.attribute("structural") and node.result.dtype.is_float:
-            return self.numbers.zero(Prim(node.result.dtype.value))
-        return real(literal(number, node.result.dtype))
-
-    def _is_filled(self, node: Node, index: Index) -> bool:
-        """True for an element of a float pad that its operand has not."""
-        found = index_map(node)
-        is_float = node.result.dtype.is_float and node.attribute("value") == 0
-        return is_float and found is not None and piece_at(found, index) is None
-
-    def _own(self, element: E, value: Value, index: Index) -> E:
-        """Return the value that an element has, and note whose it is."""
-        found = self.step(element, value)
-        if id(found.node) not in self.tops:
-            self._assign(found.node, value, index)
-        return found
-
-    def step(self, element: E, value: Value, name: str = "") -> E:
-        """Return what an expression on the way to an element is, by a name of its own."""
-        found = self.numbers.of(element)
-        for node in self.numbers.since(self._count):
-            self.owners[id(node)] = value, ()
-            if name and node is found.node:
-                self.words[id(node)] = name
-        self._count = len(self.numbers)
-        return found
-
-    def _of_angle(self, node: Node, index: Index) -> E:
-        """Return a sine or the like; all functions of one angle share the reduction of it.
-
-        They are values of their own, after what near arguments take; for others, a branch replaces
-        them all by what serves every argument.
-        """
-        operand = node.operands[0]
-        x = self._own(self.at(operand, index), operand, index)
-        if isinstance(x.node, Const):
-            return call(build_function(node.op.name, x.type.prim), x)
-        readers = (each for each in self.body.nodes if operand in each.operands)
-        names = dict.fromkeys(n.op.name for n in readers if n.op.name in NEAR_FUNCTIONS)
-        near = {name: self._near(name, x) for name in names}
-        for name in names:
-            far = self.far(name, x.node)
-            self.angles.setdefault(id(far.node), Angle(x.node, near[name], names))
-        return self.far(node.op.name, x.node)
-
-    def far(self, name: str, x: Expr) -> E:
-        """Return a function of an angle, as the call that serves every angle."""
-        return self.numbers.of(call(build_function(name, x.type.prim), E(x)))
-
-    def _near(self, name: str, x: E) -> Expr:
-        """Return a function of a near argument, spelled out."""
-        single = self.avoids_doubles and x.type.prim is Prim.F32
-        function = near_function(name, x.type.prim, single=single)
-        known = {function.params[0].name: x.node}
-
-        def of(expr: Expr) -> Expr:
-            def bound(part: Expr) -> Expr:
-                return known.get(part.name, part) if isinstance(part, Var) else part
-
-            return self.numbers.of(E(rewrite_expression(expr, bound))).node
-
-        for let in function.lets:
-            value = known[let.var.name] = of(let.value)
-            self.words.setdefault(id(value), let.var.name)
-        return of(function.result)
-
-    def contraction(self, node: Node) -> Contraction:
-        is_product = len(node.operands) > 1
-        return FusedContraction(node) if is_product else Contraction(node)
-
-    def _solved(self, node: Node) -> dict[Index, E]:
-        """Eliminate with pivots; each step is a value, as an element of a node is."""
-        a, b = node.operands
-        size, is_vector = int(a.type.static_shape[-1]), bool(node.attribute("vector"))
-        columns = 1 if is_vector else int(b.type.static_shape[-1])
-
-        def matrix(i: int, j: int) -> E:
-            return self.at(a, (j, i) if node.attribute("transposed") else (i, j))
-
-        def right(i: int, j: int) -> E:
-            return self.at(b, (i,) if is_vector else (i, j))
-
-        rows = [
-            [*(matrix(i, j) for j in range(size)), *(right(i, j) for j in range(columns))]
-            for i in range(size)
-        ]
-        least = eliminate_rows(_Steps(self, node.result), rows)
-        self.checks.append((least, node.result))
-        found: dict[Index, E] = {}
-        for i, j in np.ndindex(size, columns):
-            at = (i,) if is_vector else (i, j)
-            found[at] = rows[i][size + j]
-            self._assign(found[at].node, node.result, at)
-        return found
-
-    def _assign(self, node: Expr, value: Value, index: Index) -> None:
-        """Note that a value is a whole element."""
-        self.owners[id(node)] = value, index
-        self.tops.add(id(node))
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """Names steps of an elimination as values of a region, in place of statements."""
-
-    region: RegionValues
-    value: Value
-
-    def let(self, name: str, value: E) -> E:
-        return self.region.step(value, self.value, name)
-
-    def comment(self, text: str) -> None:
-        """Nothing: the order of statements is that of values."""
 
 
 @dataclass(slots=True)
@@ -273,6 +71,8 @@ class Emission:
     sizes: dict[int, int] = field(default_factory=dict)
     named: dict[int, Expr] = field(default_factory=dict)
     nodes: dict[int, Expr] = field(default_factory=dict)
+    stored: dict[Buffer, Copy | ElementLoop] = field(default_factory=dict)
+    """What is stored to the region's own arrays that are read."""
     place: Source | None = None
     shapes: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)
     """Of the arrays in memory, by their buffers."""
@@ -281,21 +81,34 @@ class Emission:
         number = self.region.numbers.number
         arrays = [array for array in self.region.arrays.values() if isinstance(array, Array)]
         self.shapes.update((array.buffer, array.value.type.static_shape) for array in arrays)
+        self.shapes.update(
+            (copy, each.value.type.static_shape) for copy, each in self.region.copies.items()
+        )
         stores = list(self._stores())
         for element, *_ in stores:
             self._count(element.node)
+        for buffer in self.outputs:
+            self._count_stored(buffer)
         for least, _ in self.region.checks:
             self._count(least.node)
         for node in self.region.numbers.since(0):
             if id(node) in self.nodes:
                 self._size(node)  # parts come first, so that it recurses through no chain
         steps: list[tuple[int, int, Any]] = [
-            (number(node), 0, node) for node in self.nodes.values() if self._takes_name(node)
+            (number(node), 0, node)
+            for node in self.nodes.values()
+            if self._takes_name(node) and not self.region.is_moving(node)
         ]
+        for each in self.stored.values():
+            steps.append((each.number, -2 if isinstance(each, Copy) else -1, each))
         steps += [(number(each[0].node), 2, each) for each in stores]
         steps += [(number(least.node), 1, least) for least, _ in self.region.checks]
         for _, _, step in sorted(steps, key=lambda step: step[:2]):
             match step:
+                case Copy():
+                    self._store_copy(step)
+                case ElementLoop():
+                    self._store_along(step)
                 case tuple():
                     element, value, buffer, at = step
                     plain = self._built(element.node)
@@ -308,6 +121,8 @@ class Emission:
 
     def _stores(self) -> Iterator[tuple[E, Value, Buffer, int]]:
         for buffer, value in self.outputs.items():
+            if buffer in self.region.loops:
+                continue
             array = self.region.arrays[value]
             for at, index in enumerate(np.ndindex(*value.type.static_shape)):
                 element = self.region.numbers.of(array.load(index))
@@ -322,9 +137,29 @@ class Emission:
             if id(top) in self.nodes:
                 continue
             self.nodes[id(top)] = top
+            if isinstance(top, Load):
+                self._count_stored(top.buffer)
             for part in self._parts(top):
                 self.uses[id(part)] += 1
                 pending.append(part)
+
+    def _count_stored(self, buffer: Buffer) -> None:
+        """Count what is stored to an array of the region, of which an element is read."""
+        region = self.region
+        if buffer in self.stored:
+            return
+        if buffer in region.copies:
+            copy = self.stored[buffer] = region.copies[buffer]
+            for element in copy.elements:
+                self._count(element.node)
+        elif buffer in region.loops:
+            loop = self.stored[buffer] = region.loops[buffer]
+            roots = [element.node for element in loop.elements.values()]
+            for root in roots:
+                self._count(root)
+            parts = [part for node in region.inside(loop) for part in self._parts(node)]
+            for part in (*roots, *parts):  # what all steps share is named before
+                self.uses[id(part)] += not region.is_moving(part)
 
     def _parts(self, node: Expr) -> tuple[Expr, ...]:
         """Return the values that a value is computed from."""
@@ -332,6 +167,33 @@ class Emission:
         if angle is not None:
             return angle.x, angle.near
         return () if isinstance(node, Load) else operands(node)
+
+    def _store_copy(self, copy: Copy) -> None:
+        array = self.region.copied(copy.value)
+        self.k.emit(Local(array.buffer))
+        indices = np.ndindex(*copy.value.type.static_shape)
+        for index, element in zip(indices, copy.elements, strict=True):
+            array.store(index, self._built(element.node))
+
+    def _store_along(self, loop: ElementLoop) -> None:
+        """Emit the loop that stores an array."""
+        value, region = loop.value, self.region
+        array = region.arrays[value]
+        assert isinstance(array, Array)
+        if array.buffer not in self.outputs:
+            self.k.emit(Local(array.buffer))
+        self._comment(value.node.source)
+        inside = [node for node in region.inside(loop) if self._takes_name(node)]
+        with ExitStack() as nest:
+            for variable, extent in loop.variables:
+                at = nest.enter_context(self.k.loop(variable.name[0], extent))
+                self.named[id(variable)] = at.node
+            for index, element in loop.elements.items():
+                last = region.numbers.number(element.node)
+                while inside and region.numbers.number(inside[0]) <= last:
+                    self._name(inside.pop(0))
+                place = tuple(self._built(i.node) if isinstance(i, E) else i for i in index)
+                array.store(place, self._built(element.node))
 
     def _takes_name(self, node: Expr) -> bool:
         if isinstance(node, Const | Var):
@@ -369,7 +231,7 @@ class Emission:
             far = self.region.far(name, angle.x)
             if id(far.node) in self.nodes:
                 near = self.region.angles[id(far.node)].near
-                value = k.mutable(_FUNCTIONS[name], self._built(near))
+                value = k.mutable(FUNCTIONS[name], self._built(near))
                 self.named[id(far.node)] = value.node
                 found.append((name, value))
         x = self._built(angle.x)
@@ -383,11 +245,22 @@ class Emission:
             shape = self.shapes[node.buffer]
             at = np.unravel_index(int(node.index.value), shape or (1,))
             return name_at(node.buffer.name, tuple(map(int, at)) if shape else ())
+        if isinstance(node, Load):
+            return name_at(node.buffer.name, self._fixed_coordinates(node))
         value, index = self.region.owners[id(node)]
         self._comment(value.node.source)
         if id(node) not in self.region.tops:
-            return self.region.words.get(id(node)) or f"{_word(value)}_part"
-        return name_at(_word(value), tuple(at for at in index if isinstance(at, int)))
+            return self.region.words.get(id(node)) or f"{word_of(value)}_part"
+        return name_at(word_of(value), tuple(at for at in index if isinstance(at, int)))
+
+    def _fixed_coordinates(self, node: Load) -> tuple[int, ...]:
+        """Return the coordinates of an element that is read along a loop, but for the loop's."""
+        last = node.index.b if isinstance(node.index, Binary) else node.index
+        start = int(last.value) if isinstance(last, Const) else 0
+        found = [int(each) for each in np.unravel_index(start, self.shapes[node.buffer])]
+        if 0 in found:
+            found.remove(0)
+        return tuple(found)
 
     def _comment(self, source: Source | None) -> None:
         if source is not None and source != self.place:
@@ -402,16 +275,6 @@ class Emission:
         if is_absent(node):
             return E(Const(0.0, node.type))
         parts = operands(node)
-        if not parts or isinstance(node, Load):
+        if not parts or (isinstance(node, Load) and not self.region.is_moving(node)):
             return E(node)
         return E(with_operands(node, tuple(self._built(part).node for part in parts)))
-
-
-def _word(value: Value) -> str:
-    """Return the variable that the line of a value assigns, or the name of its op."""
-    source = value.node.source
-    if source is not None:
-        found = _ASSIGNED.match(linecache.getline(source.file, source.line))
-        if found is not None:
-            return as_identifier(found[1])
-    return _FUNCTIONS.get(value.op.name, value.op.name)
