@@ -61,6 +61,7 @@ OTHER_SLOPES: dict[str, Where] = {
     "loggamma": lambda x: (x <= 0) | ~np.isfinite(x), "log1mexp": lambda x: x <= 0,
     "entr": lambda x: x < 0, "exp1": lambda x: (x < 0) | np.isinf(x),
     "ndtri": lambda x: (x == 0) | (x == 1),
+    "sparse_plus": np.isinf,  # 0 and 1; JAX's is NaN in reverse mode
     "spence": lambda x: x <= 2,  # JAX's is NaN in reverse mode; ours is log(x) / (1 - x)
 }  # fmt: skip
 

@@ -111,7 +111,8 @@ def under_mask(multiply: Callable[[Value], Value], g: Value) -> Value:
 
         multiply(where(c, g, 0))    ->    where(c, multiply(g), 0)
 
-    So the operand of a `where` has no gradient from elements that were not chosen.
+    So the operand of a `where` has no gradient from elements that were not chosen, neither by it
+    nor by one around it.
     """
     mask = _mask_of(g)
     if mask is None:
@@ -122,12 +123,18 @@ def under_mask(multiply: Callable[[Value], Value], g: Value) -> Value:
 
 
 def add_under_mask(a: Value, b: Value) -> Value:
-    """Return `a + b`; of two selections by one condition, the selection of the sum."""
+    """Return `a + b`; of two selections, the selection of the sum by what both conditions imply."""
     left, right = _mask_of(a), _mask_of(b)
-    if left is not None and right is not None:
-        (condition, x, negated), (other, y, other_negated) = left, right
-        if condition is other and negated == other_negated and x.type == y.type == a.type:
-            return _masked(condition, x + y, negated)
+    if left is None or right is None:
+        return a + b
+    (condition, x, negated), (other, y, other_negated) = left, right
+    if condition is other and negated == other_negated and x.type == y.type == a.type:
+        return _masked(condition, x + y, negated)
+    if not negated and not other_negated:
+        implied = _implied_by(other)
+        for common in _implied_by(condition):
+            if any(_is_same(common, one) for one in implied):
+                return _one(ops.where(common, a + b, 0.0))
     return a + b
 
 
@@ -142,7 +149,31 @@ def _mask_of(g: Value) -> tuple[Value, Value, bool] | None:
 
 
 def _masked(condition: Value, x: Value, negated: bool) -> Value:
+    """Return `where(condition, x, 0)`, of a selection `x` with one condition for both."""
+    inner = _mask_of(x)
+    if inner is not None:
+        of_inner, x, inner_negated = inner
+        chosen = _chosen(condition, negated)
+        condition, negated = ops.logical_and(chosen, _chosen(of_inner, inner_negated)), False
     return _one(ops.where(condition, *((0.0, x) if negated else (x, 0.0))))
+
+
+def _chosen(condition: Value, negated: bool) -> Value:
+    return _one(ops.logical_not(condition)) if negated else condition
+
+
+def _implied_by(condition: Value) -> list[Value]:
+    """Return the conditions around `condition`, from the nearest on, and it first."""
+    found = [condition]
+    while found[-1].op is ops.logical_and:
+        found.append(found[-1].node.operands[0])
+    return found
+
+
+def _is_same(p: Value, q: Value) -> bool:
+    if p.op is ops.logical_not and q.op is ops.logical_not:
+        return p.node.operands == q.node.operands
+    return p is q
 
 
 def _is_zero(x: Value) -> bool:

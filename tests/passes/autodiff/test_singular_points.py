@@ -111,6 +111,28 @@ def test_elements_that_where_leaves_out_have_no_slope(name: str, derivative: Any
     assert [float(rlx.jit(f, backend="reference")(x)) for x in (0.0, -1.0, 1.0)] == [0, 0, 0]
 
 
+NESTED: dict[str, Any] = {
+    "inner root": lambda x: rnp.where(x > 5, 0.0, rnp.where(x > 0, rnp.sqrt(x), 2 * x)),
+    "outer root": lambda x: rnp.where(x > 5, 0.0, rnp.sqrt(rnp.where(x > 0, x, -x))),
+    "sum of both": lambda x: rnp.where(
+        x > 1e9, 0.0, (lambda y: rnp.where(x > 0, rnp.log(y), 2 * y))(rnp.exp(x))
+    ),
+    "three": lambda x: rnp.where(
+        x < 5, rnp.where(x < 0, 2 * x, rnp.where(x > 1, rnp.log(x), x)), rnp.exp(x)
+    ),
+    "activation": lambda x: rnp.where(x < 5, rlx.nn.relu(x) * rnp.where(x > 1, x, 1.0), 1 / x),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_elements_that_nested_selections_leave_out_have_no_slope(name: str) -> None:
+    """In reverse mode as in forward mode, whose selections drop the numbers themselves."""
+    x = np.array([-np.inf, -2.0, 0.0, 0.5, 3.0, 7.0, 1e3, np.inf])
+    forward = rlx.jvp(NESTED[name], (x,), (np.ones_like(x),))[1]
+    reverse = rlx.vjp(NESTED[name], x)[1](np.ones_like(x))[0]
+    np.testing.assert_allclose(reverse, forward, rtol=1e-14)
+
+
 def _norm_of_rows(x: Any) -> Any:
     rows = np.ones((3, 2))
     return rlx.scan(lambda c, _: (c, rnp.cos(rnp.linalg.norm(x))), 0.0, rows)[1].sum()
