@@ -138,13 +138,27 @@ def log_softmax(x: Any, axis: Any = None) -> Array:
 @function
 def ndtr(x: Any, /) -> Array:
     """The normal distribution function, with small relative errors in the lower tail."""
-    (x,) = inexact(x)
+    result: Array = _ndtr(*inexact(x))
+    return result
+
+
+@custom_jvp
+def _ndtr(x: Any) -> Any:
     z, rest = _over_root_2(elementwise.negative(x))
     # erfc(z + rest), as rounding z alone costs x**2 ulp in the tail
     slope = elementwise.multiply(2 / math.sqrt(math.pi), elementwise.exp(-elementwise.square(z)))
     return elementwise.multiply(
         0.5, elementwise.subtract(erfc(z), elementwise.multiply(slope, rest))
     )
+
+
+@_ndtr.defjvp
+def _ndtr_jvp(primals: Any, tangents: Any) -> Any:
+    (x,) = primals
+    bounded = elementwise.clip(x, -_LARGEST_TAIL, _LARGEST_TAIL)  # 0 beyond, at infinity, too
+    density = elementwise.exp(elementwise.multiply(-0.5, elementwise.square(bounded)))
+    slope = elementwise.multiply(density, 1 / math.sqrt(2 * math.pi))
+    return _ndtr(x), elementwise.multiply(tangents[0], slope)
 
 
 _LARGEST_TAIL = 64.0
