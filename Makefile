@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: chat compared demo docs doors examples test full pytest quick fuzz nightly night-files night-fuzz \
+.PHONY: chat demo docs doors examples test full pytest quick fuzz nightly night-files night-fuzz \
 	night-soak soak lint bench clean
 
 demo: $(VENV)/.demo
@@ -37,19 +37,17 @@ test full: $(VENV)/.test
 pytest: $(VENV)/.test
 	$(PYTEST) --draw $(or $(DRAW),1) --at-least $(or $(LEAST),1) --durations=20
 
-# What reads programs of JAX and PyTorch, where these are installed: in an environment of its own.
-# Without them its tests are skipped; here that they can be imported is the first of them.
+# What reads programs of JAX and PyTorch, and tests of other folders that compare with them or with
+# transformers, in an environment that has these. Without them such tests are skipped; here that
+# they can be imported is the first of them.
 DOORS := .venv-doors
 IN_DOORS = $(DOORS)/bin/python -m pytest -n auto --dist worksteal --draw $(or $(DRAW),8)
-doors: $(DOORS)/.doors
-	$(DOORS)/bin/python -c "import jax, torch"
-	$(IN_DOORS) tests/jaxpr tests/stablehlo tests/torch
-
-# Tests of other folders that compare with JAX, PyTorch or transformers, and are skipped without.
+READERS := tests/jaxpr tests/stablehlo tests/torch
 COMPARED = $(shell grep -rlE --include='test_*.py' \
-	'(importorskip|find_spec)."(jax|torch|transformers)|import with_jax' tests)
-compared: $(DOORS)/.doors
-	$(IN_DOORS) $(filter-out tests/jaxpr/% tests/stablehlo/% tests/torch/%,$(COMPARED))
+	'(importorskip|find_spec)."(jax|torch)|import_transformers|import with_jax' tests)
+doors: $(DOORS)/.doors
+	$(DOORS)/bin/python -c "import jax, torch, transformers"
+	$(IN_DOORS) $(READERS) $(filter-out $(READERS:%=%/%),$(COMPARED))
 
 $(DOORS)/.doors: pyproject.toml setup.py Makefile
 	test -x $(DOORS)/bin/python || $(PYTHON) -m venv $(DOORS)
@@ -70,7 +68,7 @@ fuzz: $(VENV)/.test
 # from seeds that differ by the day.
 NIGHT := $(shell date +%Y%m%d)
 nightly:
-	$(MAKE) -k full doors compared night-files night-fuzz night-soak DRAW=1
+	$(MAKE) -k full doors night-files night-fuzz night-soak DRAW=1
 
 night-files: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz.files --minutes 60 --seed $(NIGHT)00000 --jobs $(JOBS)

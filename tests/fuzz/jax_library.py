@@ -33,20 +33,20 @@ def of_jax() -> SimpleNamespace:
 def _with_conventions() -> dict[str, Function]:
     """Return the functions whose derivatives are other than JAX's where they have none.
 
-    At 0 that of `abs` is 0 and that of `sqrt` is 0; `rint` lets derivatives through.
+    At 0 that of `abs` and of `std` is 0.
     """
     import jax.numpy as jnp
 
     absolute = _with_partial(jnp.abs, lambda x: jnp.sign(x))
-    sqrt = _with_partial(
+
+    root = _with_partial(
         jnp.sqrt, lambda x: jnp.where(x > 0, 0.5 / jnp.sqrt(jnp.where(x > 0, x, 1)), 0)
     )
-    rint = _with_partial(jnp.rint, lambda x: jnp.ones_like(x))
 
     def std(x: Any, **options: Any) -> Any:
-        return sqrt(jnp.var(x, **options))
+        return root(jnp.var(x, **options))
 
-    functions = {"abs": absolute, "sqrt": sqrt, "rint": rint, "std": std}
+    functions = {"abs": absolute, "std": std}
     return {name: _of_reals(f, getattr(jnp, name)) for name, f in functions.items()}
 
 

@@ -24,6 +24,7 @@ from tests.language.tiny import (
     random_weights,
     write_model,
 )
+from tests.transformers_library import import_transformers
 
 Array = NDArray[Any]
 
@@ -219,7 +220,7 @@ def factors_of(model: Any) -> dict[str, Array]:
 @pytest.mark.parametrize("architecture", CASES)
 def test_logits_are_those_of_transformers(architecture: str, tmp_path: Path) -> None:
     torch: Any = pytest.importorskip("torch")
-    transformers: Any = pytest.importorskip("transformers")
+    transformers = import_transformers()
     kind, own, more = CASES[architecture]
     architecture = architecture.partition("_")[0]
     torch.manual_seed(0)
@@ -243,7 +244,7 @@ def test_logits_are_those_of_transformers(architecture: str, tmp_path: Path) -> 
 def test_capped_scores_and_logits(tmp_path: Path) -> None:
     """No model of these architectures caps; where metadata says so, all of them do as Gemma 2."""
     torch: Any = pytest.importorskip("torch")
-    transformers: Any = pytest.importorskip("transformers")
+    transformers = import_transformers()
     gemma2: Any = pytest.importorskip("transformers.models.gemma2.modeling_gemma2")
     capped = functools.partial(gemma2.eager_attention_forward, softcap=2.0)
     transformers.AttentionInterface.register("capped", capped)

@@ -20,6 +20,7 @@ from rlx.language.tokenizer import TextTokenizer
 from tests.language.folder import CONFIG, load_file, save_file, write_folder
 from tests.language.test_architectures import CASES, COMMON, LONG, SHORT, rope
 from tests.language.tiny import VOCABULARY, random_weights, write_model
+from tests.transformers_library import import_transformers
 
 Array = NDArray[Any]
 
@@ -43,7 +44,7 @@ FOLDERS = CASES | {
 @pytest.mark.parametrize("case", FOLDERS)
 def test_logits_are_those_of_transformers(case: str, tmp_path: Path) -> None:
     torch: Any = pytest.importorskip("torch")
-    transformers: Any = pytest.importorskip("transformers")
+    transformers = import_transformers()
     kind, own, _ = FOLDERS[case]
     torch.manual_seed(0)
     of_text = f"{kind}TextConfig" if kind == "Gemma3" else f"{kind}Config"

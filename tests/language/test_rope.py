@@ -14,6 +14,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.rope import rope_tables
 from tests.gguf.files import f32, gguf_file
 from tests.language.tiny import HEAD_DIM, HEADS, HIDDEN, VOCABULARY, metadata
+from tests.transformers_library import import_transformers
 
 ORIGINAL, CONTEXT = 64, 48
 YARN: dict[str, Any] = {
@@ -31,7 +32,7 @@ def file_of(path: Path, factors: dict[str, Any] | None = None, **more: Any) -> G
 
 def transformers_rope(parameters: dict[str, Any], seq_len: int | None = None) -> tuple[Any, float]:
     """Return inverse frequencies and what cosines are multiplied by."""
-    transformers: Any = pytest.importorskip("transformers")
+    transformers = import_transformers()
     rope = pytest.importorskip("transformers.modeling_rope_utils")
     config = transformers.LlamaConfig(
         hidden_size=HIDDEN, num_attention_heads=HEADS, head_dim=HEAD_DIM,

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-# torchvision's wheel for CUDA has an extension that PyTorch's CPU build cannot load; its Python
-# part then needs the names of two operators, which none of these models calls.
-_LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
-if torch.version.cuda is None:
-    for _name in ("nms", "qnms"):
-        with contextlib.suppress(RuntimeError):
-            _LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+from tests.transformers_library import define_operators_of_torchvision
+
+define_operators_of_torchvision(torch)
 
 SMALL = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
