@@ -8,26 +8,38 @@ Krein, 1951). The rule of `eigh` divides by `w_j - w_i` alone, and what it gives
 not finite. Here the quotient is extended by its limit: if `h` changes by `s` as `w` changes by
 `t`, with `v` as it is, then `(h_j - h_i) / (w_j - w_i)` is `(s_j - s_i) / (t_j - t_i)` where
 values are equal. `h` is any function of all values that treats them alike, as the gradient of a
-symmetric function of them does, so that second derivatives of those are right, too.
+symmetric function of them does, so that second derivatives of those are right, too. Where
+it does not treat them alike, the limit is NaN.
 
 For `u, s, v.T = svd(a)` and `b = u diag(h) v.T` the symmetric part of `m = u.T da v` has such
 quotients, and the antisymmetric one those of sums, `(h_j + h_i) / (s_j + s_i)`.
+
+Where each number in `h` is a function of its own value and of contexts that all share, second
+derivatives of the product are right, too (`divided_differences`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import OpDef
+from rlx.ir.op import OpDef, Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import expand_to, full, reshape_to, swap_last, zeros
+from rlx.passes.autodiff.algebra import (
+    expand_to,
+    extent_product,
+    full,
+    reshape_to,
+    swap_last,
+    zeros,
+)
+from rlx.passes.autodiff.divided_differences import MatrixFunction, derived, derived_sum
 from rlx.passes.autodiff.rules.decompositions import (
     column_of,
     diagonal_mask,
@@ -37,7 +49,7 @@ from rlx.passes.autodiff.rules.decompositions import (
     symmetric_tangent,
 )
 from rlx.passes.autodiff.sweep import jvp_in_graph
-from rlx.passes.rewrite import Rewritten, copy_node, graph_pass, unchanged
+from rlx.passes.rewrite import Rewritten, ancestors, copy_node, graph_pass, is_leaf, unchanged
 from rlx.passes.rewrite import finish as finish_graph
 
 _PLACING: frozenset[OpDef] = frozenset({
@@ -46,12 +58,13 @@ _PLACING: frozenset[OpDef] = frozenset({
 """Ops that put the elements of a vector on the diagonal of a matrix."""
 _LARGEST_DIAGONAL = 512
 """Matrices above this extent are not evaluated to see whether they are diagonal."""
+_DECOMPOSITIONS: frozenset[OpDef] = frozenset({ops.eigh, ops.svd})
 
 
 @graph_pass
 def spectral_functions(graph: Graph) -> Rewritten:
     """Give products `v diag(h) v.T` of one decomposition's vectors custom derivatives."""
-    if not any(node.op in (ops.eigh, ops.svd) for node in graph.nodes):
+    if not any(node.op in _DECOMPOSITIONS for node in graph.nodes):
         return unchanged(graph)
     stated = {node.operands[0] for node in graph.nodes if node.op is ops.custom_derivative}
     target, value_map = Graph(graph.name), dict[Value, Value]()
@@ -62,6 +75,9 @@ def spectral_functions(graph: Graph) -> Rewritten:
                 found = _stated(results[0])
             if found is not None:
                 value_map[node.result] = found
+        elif _is_sum(node) and node.result not in stated:
+            with target.attributed(node.source, node.scope):
+                value_map[node.result] = _stated_sum(results[0])
     finish_graph(target, graph, value_map)
     return Rewritten(target, value_map)
 
@@ -85,14 +101,13 @@ def _stated(product: Value) -> Value | None:
     if left is None or right is None or left.part != right.part or product.dtype.is_complex:
         return None
     node = left.vectors.node
-    if node is not right.vectors.node:
+    if node is not right.vectors.node or 0 in product.shape[-2:]:
         return None
     numbers = node.results[0 if node.op is ops.eigh else 1]
     if node.op is ops.eigh:
         h = _weights(left, right, numbers, product.shape[:-2])
         return None if h is None else _of_eigh(product, node, h)
-    rows, columns = node.operands[0].shape[-2:]
-    if left.vectors is right.vectors or (node.attribute("full") and rows != columns):
+    if left.vectors is right.vectors or _has_further_vectors(node):
         return None
     h = _weights(left, right, numbers, product.shape[:-2])
     if h is None:
@@ -229,39 +244,83 @@ class _Change:
     h: Value
     s: Value
     t: Value
+    agrees: Value
+    """True for weights that change alike if equal numbers change places in `t`."""
 
     @staticmethod
     def of(w: Value, h: Value) -> _Change:
         n = w.type.with_shape(w.shape[-1:]).static_shape[0]
-        steps = 1.0 + np.arange(n) / n
-        t = expand_to(w.graph.constant(steps.astype(w.dtype.numpy)), w.shape)
-        (s,) = jvp_in_graph(w.graph, [h], [w], [t])  # with the vectors as they are
-        s = zeros(w.graph, h.type) if s is None else s
-        return _Change(expand_to(w, h.shape), h, s, expand_to(t, h.shape))
+        steps = (1.0 + np.arange(n) / n).astype(w.dtype.numpy)
+        t = expand_to(w.graph.constant(steps), w.shape)
+        places = _reversed_places(w)
+        s, other = (_step(h, w, way) for way in (t, _permuted(places, t)))
+        root = _rounded_root(w)
+        slack = 64.0 * root * ops.maximum(_largest(s), _largest(other))
+        agrees = ops.le(ops.abs(other - _permuted(places, s)), slack)
+        return _Change(expand_to(w, h.shape), h, s, expand_to(t, h.shape), agrees)
 
     def quotient(self, sign: float, mask: Value | None) -> Value:
         """Return `(h_j + sign h_i) / (w_j + sign w_i)`, 0 where `mask` is true, or its limit."""
         h, w, s, t = (row_of(x) + sign * column_of(x) for x in (self.h, self.w, self.s, self.t))
-        found = self._extended(h, w, s, t, row_of)
+        agrees = ops.logical_and(row_of(self.agrees), column_of(self.agrees))
+        found = self._extended(h, w, s, t, agrees, row_of)
         return found if mask is None else ops.where(mask, 0.0, found)
 
     def ratio(self) -> Value:
         """Return `h / w`, or its limit."""
-        return self._extended(self.h, self.w, self.s, self.t, lambda x: x)
+        return self._extended(self.h, self.w, self.s, self.t, self.agrees, lambda x: x)
 
     def _extended(
-        self, h: Value, w: Value, s: Value, t: Value, shaped: Callable[[Value], Value]
+        self,
+        h: Value,
+        w: Value,
+        s: Value,
+        t: Value,
+        agrees: Value,
+        shaped: Callable[[Value], Value],
     ) -> Value:
-        root = 2.0**-26 if self.w.dtype.size == 8 else 2.0**-12
+        root = _rounded_root(self.w)
         near_w, near_h = (
             ops.le(ops.abs(each), shaped(root * factor * _largest(whole)))
             for each, whole, factor in ((w, self.w, 1.0), (h, self.h, 64.0))
         )
         is_near = ops.logical_and(near_w, near_h)
         limit = ops.where(is_near, s, 0.0) / ops.where(is_near, t, 1.0)
+        limit = ops.where(agrees, limit, float("nan"))
         apart = resolved(w, shaped(rounding_of(self.w)))
         found: Value = ops.where(is_near, limit, h / ops.where(is_near, 1.0, apart))
         return found
+
+
+def _step(h: Value, w: Value, t: Value) -> Value:
+    """Return how `h` changes as `w` changes by `t`, with the vectors as they are."""
+    (s,) = jvp_in_graph(w.graph, [h], [w], [t])
+    return zeros(w.graph, h.type) if s is None else s
+
+
+def _rounded_root(w: Value) -> float:
+    """Return the relative distance of values below which quotients are their limits."""
+    return 2.0**-26 if w.dtype.size == 8 else 2.0**-12
+
+
+def _reversed_places(w: Value) -> Value:
+    """Return the matrix that reverses the order of equal values."""
+    gaps = ops.abs(row_of(w) - column_of(w))
+    alike = ops.le(gaps, row_of(_rounded_root(w) * _largest(w)))
+    n = w.type.with_shape(w.shape[-1:]).static_shape[0]
+    below = w.graph.constant(np.tri(n, k=-1, dtype=np.bool_))
+    before, count = (
+        ops.reduce_sum(ops.cast(x, to=w.dtype), axes=(-1,))
+        for x in (ops.logical_and(alike, below), alike)
+    )
+    opposite = ops.eq(row_of(before) + column_of(before), column_of(count) - 1.0)
+    places: Value = ops.cast(ops.logical_and(alike, opposite), to=w.dtype)
+    return places
+
+
+def _permuted(places: Value, x: Value) -> Value:
+    found: Value = ops.reduce_sum(places * row_of(x), axes=(-1,))
+    return found
 
 
 def _largest(x: Value) -> Value:
@@ -271,6 +330,9 @@ def _largest(x: Value) -> Value:
 
 def _of_eigh(product: Value, node: Node, h: Value) -> Value:
     (a,), (w, v) = node.operands, node.results
+    stated = _of_values(product, node, h)
+    if stated is not None:
+        return stated
     n, _ = a.type.with_shape(a.shape[-2:]).static_shape
     ratios = _Change.of(w, h).quotient(-1.0, diagonal_mask(product.graph, n))
 
@@ -285,6 +347,9 @@ def _of_eigh(product: Value, node: Node, h: Value) -> Value:
 
 def _of_svd(product: Value, node: Node, h: Value) -> Value:
     (a,), (u, s, vt) = node.operands, node.results
+    stated = _of_values(product, node, h)
+    if stated is not None:
+        return stated
     rows, n = a.type.with_shape(a.shape[-2:]).static_shape
     change, mask = _Change.of(s, h), diagonal_mask(product.graph, n)
     given = (a, u, vt, h, change.quotient(-1.0, mask), change.quotient(1.0, mask), change.ratio())
@@ -313,3 +378,166 @@ def _with_rule(
     count = len(operands)
     rule.set_outputs([moved(inputs[:count], inputs[count + 1 :])])
     return ops.custom_derivative(product, *operands, num_results=1, rule=rule)[0]
+
+
+def _is_sum(node: Node) -> bool:
+    return node.op is ops.reduce_sum or node.op is ops.reduce_mean
+
+
+def _stated_sum(total: Value) -> Value:
+    """Return `total` with its derivative stated if it sums numbers of single eigenvalues."""
+    node, (x,) = total.node, total.node.operands
+    *others, last = sorted(axis % x.rank for axis in node.attribute("axes"))
+    extents = [x.shape[axis] for axis in (*others, last)]
+    if last != x.rank - 1 or 0 in extents or not all(isinstance(e, int) for e in extents):
+        return total
+    found = next(filter(None, (_function_of(x, each) for each in _decompositions(x))), None)
+    if found is None:
+        return total
+    f, given = found
+    count = extent_product(x.shape, (*others, last)) if node.op is ops.reduce_mean else 1
+
+    def moved(primals: Sequence[Value], tangents: Sequence[Value]) -> Value:
+        numbers = derived_sum(f, primals, tangents)
+        numbers = ops.reduce_sum(numbers, axes=tuple(others)) if others else numbers
+        return reshape_to(numbers / float(count), total.shape)
+
+    return _with_rule(total, given, moved)
+
+
+def _decompositions(x: Value) -> list[Node]:
+    """Return the decompositions of real matrices of whose values `x` may have a number each."""
+    found = {value.node for value in ancestors([x]) if value.op in _DECOMPOSITIONS}
+    return [
+        node
+        for node in sorted(found, key=lambda node: node.index)
+        if node.operands[0].dtype is x.dtype
+        and x.shape[-1] == _values(node).shape[-1]
+        and not _has_further_vectors(node)
+    ]
+
+
+def _has_further_vectors(node: Node) -> bool:
+    """True for a decomposition with vectors that no singular value belongs to."""
+    rows, columns = node.operands[0].shape[-2:]
+    return node.op is ops.svd and bool(node.attribute("full")) and rows != columns
+
+
+def _values(node: Node) -> Value:
+    return node.results[0 if node.op is ops.eigh else 1]
+
+
+def _of_values(product: Value, node: Node, h: Value) -> Value | None:
+    """Return `product` with derivatives to second order if each number is one of its value."""
+    found = _function_of(h, node, own=False)
+    if found is None:
+        return None
+    f, given = found
+
+    def moved(primals: Sequence[Value], tangents: Sequence[Value]) -> Value:
+        return derived(f, primals, tangents)
+
+    return _with_rule(product, given, moved)
+
+
+def _function_of(
+    h: Value, node: Node, *, own: bool = True
+) -> tuple[MatrixFunction, tuple[Value, ...]] | None:
+    """Return `h` as numbers of single values of a decomposition, and its operands.
+
+    With `own`, None if it depends on no value.
+    """
+    w = _values(node)
+    found = _own_function(h, w, own=own)
+    if found is None:
+        return None
+    weights, contexts = found
+    varying = _varying(h.graph)
+    fixed = frozenset(i for i, context in enumerate(contexts) if context not in varying)
+    vectors = (x for x in node.results if x is not w)
+    return MatrixFunction(node.op, weights, fixed), (*node.operands, *vectors, w, *contexts)
+
+
+def _varying(graph: Graph) -> set[Value]:
+    """Return the values that depend on inputs or params."""
+    found = set[Value]()
+    for node in graph.nodes:
+        is_input = is_leaf(node) and node.op is not ops.constant
+        if is_input or not found.isdisjoint(node.operands):
+            found.update(node.results)
+    return found
+
+
+def _own_function(h: Value, w: Value, *, own: bool) -> tuple[Graph, list[Value]] | None:
+    """Return `h` as a function of `w`, element by element, and of contexts; None if it is none.
+
+    A context that depends on several values is a number for a whole matrix.
+    """
+    graph, n = w.graph, w.type.with_shape(w.shape[-1:]).static_shape[0]
+    needed, depends = ancestors([h]), {w}
+    places, path = {w: (0, n)}, list[Node]()
+    labels = list[Value]()
+    for node in graph.nodes[w.node.index + 1 : h.node.index + 1]:
+        if needed.isdisjoint(node.results) or depends.isdisjoint(node.operands):
+            continue
+        depends.update(node.results)
+        place = _place(node, places, n)
+        if place is not None:
+            places[node.result] = place
+            path.append(node)
+            if node.op is ops.pad:
+                inside = np.zeros(n, w.dtype.numpy)
+                start, length = places[node.operands[0]]
+                inside[start : start + length] = 1
+                labels.append(graph.constant(inside))
+    if places.get(h, (0, n)) != (0, n) or (own and h not in places):
+        return None
+    made = Graph("weights")
+    image = {w: made.input("w", w.shape, w.dtype)}
+    contexts = dict[Value, None]()
+    wanted = _path_to(h, places)
+    nodes = [node for node in path if node.result in wanted]
+    for value in (h, *(operand for node in nodes for operand in node.operands), *labels):
+        if value in places or value in image:
+            continue
+        is_single = not value.rank or value.shape[-1] == 1
+        if value.op is ops.constant and not value.shape:
+            copy_node(made, value.node, image)
+        elif not is_single and (value in depends or value.shape[-1] != n):
+            return None
+        else:
+            image[value] = made.input(f"context_{len(contexts)}", value.shape, value.dtype)
+            contexts[value] = None
+    for node in nodes:
+        copy_node(made, node, image)
+    made.set_outputs([image[h]])
+    return made, list(contexts)
+
+
+def _path_to(h: Value, own: Collection[Value]) -> set[Value]:
+    """Return the values in `own` that `h` is made of by others of them."""
+    found, pending = set[Value](), [h]
+    while pending:
+        value = pending.pop()
+        if value in own and value not in found:
+            found.add(value)
+            pending.extend(value.node.operands)
+    return found
+
+
+def _place(node: Node, own: Mapping[Value, tuple[int, int]], n: int) -> tuple[int, int] | None:
+    """Return which values the last axis of the result has a number for, one each."""
+    places = {own[operand] for operand in node.operands if operand in own}
+    if len(places) != 1 or len(node.results) != 1:
+        return None
+    ((start, length),) = places
+    shape, last = node.result.shape, node.result.rank - 1
+    if node.op is ops.narrow and node.attribute("axis") in (-1, last):
+        return start + node.attribute("start"), node.attribute("length")
+    if node.op is ops.pad:
+        low, high = (node.attribute(side) for side in ("low", "high"))
+        whole = (*(0,) * last, start), (*(0,) * last, n - start - length)
+        return (0, n) if (low, high) == whole and not node.attribute("value") else None
+    keeps = node.op.has(Trait.ELEMENTWISE) or node.op is ops.expand or node.op is ops.reshape
+    is_aligned = all(o.rank and o.shape[-1] == length for o in node.operands if o in own)
+    return (start, length) if keeps and is_aligned and shape[-1:] == (length,) else None

@@ -128,9 +128,93 @@ def test_symmetric_functions_have_second_derivatives_at_equal_values(name: str) 
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=case)
 
 
+SECOND: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "forward of reverse": rlx.hessian,
+    "reverse of reverse": lambda f: rlx.jacrev(rlx.grad(f)),
+    "forward of forward": lambda f: rlx.jacfwd(rlx.jacfwd(f)),
+    "reverse of forward": lambda f: rlx.jacrev(rlx.jacfwd(f)),
+}
+
+
+def cube(a: Any) -> Any:
+    return symmetric(a) @ symmetric(a) @ symmetric(a)
+
+
+PRODUCTS: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
+    "(v * w**3) @ v.T": (lambda w, v: (v * w**3) @ v.T, lambda a: cube(a)),
+    "(v / (4 + w)) @ v.T": (
+        lambda w, v: (v / (4 + w)) @ v.T, lambda a: rnp.linalg.inv(4 * np.eye(3) + symmetric(a))
+    ),
+    "(v * w**3 / sum(w**2)) @ v.T": (
+        lambda w, v: (v * (w**3 / (1 + rnp.sum(w * w)))) @ v.T,
+        lambda a: cube(a) / (1 + rnp.sum(symmetric(a) ** 2)),
+    ),
+    "sum(w**3)": (lambda w, _: rnp.sum(w**3), lambda a: rnp.trace(cube(a))),
+    "var(w)": (
+        lambda w, _: rnp.var(w), lambda a: rnp.sum(symmetric(a) ** 2) / 3 - (rnp.trace(a) / 3) ** 2
+    ),
+    "(u * s**3) @ vt": (lambda u, s, vt: (u * s**3) @ vt, lambda a: a @ a.T @ a),
+    "sum(s**4) * (u * s**3) @ vt": (
+        lambda u, s, vt: rnp.sum(s**4) * ((u * s**3) @ vt),
+        lambda a: rnp.sum((a @ a.T) ** 2) * (a @ a.T @ a),
+    ),
+}  # fmt: skip
+ZEROS = {"zeros": np.zeros((3, 3)), "one value": np.diag([2.0, 0, 0]), "signs": np.diag([1, -1, 1])}
+
+
+@pytest.mark.parametrize("order", SECOND)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_functions_of_a_matrix_have_their_second_derivatives_at_equal_values(
+    name: str, order: str
+) -> None:
+    """Those of products of the matrix, which have no vectors."""
+    of_vectors, of_matrix = PRODUCTS[name]
+
+    def spectral(a: Any) -> Any:
+        decomposed = rnp.linalg.svd(a) if "s**" in name else rnp.linalg.eigh(symmetric(a))
+        return rnp.sum(C * of_vectors(*decomposed))
+
+    derivative = SECOND[order]
+    run = rlx.jit(
+        lambda a: [derivative(f)(a) for f in (spectral, lambda a: rnp.sum(C * of_matrix(a)))],
+        backend="reference",
+    )
+    for case, a in (MATRICES | ZEROS).items():
+        found, expected = run(a.astype(float))
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11, err_msg=case)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4)])
+def test_second_derivatives_by_singular_values_hold_for_rectangles(shape: tuple[int, int]) -> None:
+    weights = RNG.normal(size=shape)
+    u, _, vt = np.linalg.svd(weights, full_matrices=False)
+
+    def spectral(a: Any) -> Any:
+        u, s, vt = rnp.linalg.svd(a, full_matrices=False)
+        return rnp.sum(weights * ((u * s**3) @ vt))
+
+    both = (spectral, lambda a: rnp.sum(weights * (a @ a.T @ a)))
+    run = rlx.jit(lambda a: [rlx.hessian(f)(a) for f in both], backend="reference")
+    for values in ([1, 1, 1], [2, 0, 0], [0, 0, 0], [3, 2, 1]):
+        found, expected = run((u * np.array(values, float)) @ vt)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_third_derivatives_hold_for_distinct_values_and_are_not_finite_for_equal_ones() -> None:
+    def spectral(a: Any) -> Any:
+        w, v = rnp.linalg.eigh(symmetric(a))
+        return rnp.sum(C * ((v * w**3) @ v.T))
+
+    both = (spectral, lambda a: rnp.sum(C * cube(a)))
+    run = rlx.jit(lambda a: [rlx.jacfwd(rlx.hessian(f))(a) for f in both], backend="reference")
+    found, expected = run(MATRICES["distinct"])
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert not np.isfinite(run(MATRICES["two equal"])[0]).all()
+
+
 @pytest.mark.parametrize("case", ["identity", "two equal", "two equal on the diagonal"])
 def test_what_has_no_derivative_at_equal_values_is_not_finite(case: str) -> None:
-    """One vector of several; a weight for each value; second derivatives that lack terms."""
+    """One vector of several; weights by place, also where products are 0; a polar factor."""
 
     def vector(a: Any) -> Any:
         return rnp.sum(C[0] * rnp.linalg.eigh(symmetric(a))[1][:, 1] ** 2)
@@ -139,9 +223,20 @@ def test_what_has_no_derivative_at_equal_values_is_not_finite(case: str) -> None
         w, v = rnp.linalg.eigh(symmetric(a))
         return rnp.sum(C * ((v * (w * np.array([1.0, 2.0, 4.0]))) @ v.T))
 
-    twice = rlx.jacfwd(rlx.jacfwd(SYMMETRIC["sum of roots"]))
+    def vanishing(weigh: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def of(a: Any) -> Any:
+            w, v = rnp.linalg.eigh(symmetric(a))
+            return rnp.sum(C * ((v * weigh(w - w[1])) @ v.T))
+
+        return of
+
+    def polar(a: Any) -> Any:
+        u, _, vt = rnp.linalg.svd(a - MATRICES[case])
+        return rnp.sum(C * (u @ vt))
+
+    by_place = vanishing(lambda w: np.array([1.0, 2.0, 4.0]) * w), vanishing(rnp.cumsum)
     run = rlx.jit(
-        lambda a: (rlx.grad(vector)(a), rlx.grad(uneven)(a), twice(a)), backend="reference"
+        lambda a: [rlx.grad(f)(a) for f in (vector, uneven, *by_place, polar)], backend="reference"
     )
     for found in run(MATRICES[case]):
         assert not np.isfinite(found).all()

@@ -10,6 +10,7 @@ from rlx.passes.autodiff.algebra import or_zeros
 from rlx.passes.autodiff.derived import Decline, Derivatives
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.through import pull_through, push_through
+from rlx.passes.rewrites.scalars import number
 
 
 @vjp(ops.custom_call)
@@ -67,7 +68,14 @@ def _pulled(
         for d, result in zip(at.cotangents, at.results, strict=True)
     ]
     pulled = at.graph.inline(rule, [*operands, *at.results, *cotangents])
-    return [p if wants else None for p, wants in zip(pulled, wanted, strict=True)]
+    return [
+        p if wants and not _is_zero(p) else None for p, wants in zip(pulled, wanted, strict=True)
+    ]
+
+
+def _is_zero(x: Value) -> bool:
+    """True for a cotangent that the rule states to be 0: infinite slopes do not make it NaN."""
+    return not x.dtype.is_complex and number(x) == 0
 
 
 def _pushed(
