@@ -7,14 +7,15 @@ of the time of a small program's first call.
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from rlx.signal_safe_lock import reentrant_lock
 
 _RARELY = 100_000
 """New objects between two collections; Python's default is 700 or 2,000."""
 
-_lock = threading.RLock()  # a signal handler may compile
+_lock = reentrant_lock()  # a signal handler may compile
 _depth = 0
 _before = 0
 

@@ -9,8 +9,8 @@ compilers and imports hold locks of their own, which could not be freed in the c
 until `importing` is done: ops and rules that were declared in part cannot be declared again.
 
 What a signal handler raises may come at the start of any Python function and after any call:
-wherever it comes, no lock stays taken. So blocks are locks of the interpreter itself, which `with`
-takes and gives back without a gap; `threading.Condition` is written in Python, and has gaps.
+wherever it comes, no lock stays taken. So blocks are locks of `rlx.signal_safe_lock`;
+`threading.Condition` is written in Python, and has gaps.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 
 from rlx.errors import ReentryError
 from rlx.garbage import collecting_rarely
+from rlx.signal_safe_lock import reentrant_lock
 
 _PATIENCE = 60.0
 """Seconds that a fork waits for compilations in other threads."""
@@ -34,7 +35,7 @@ _PAUSE = 0.0005
 """Seconds between two looks whether they are done."""
 
 _call_locks: weakref.WeakSet[Any] = weakref.WeakSet()
-_registering: Any = threading.RLock()
+_registering: Any = reentrant_lock()
 """Held while `_locks` grows, and by a fork: no thread enters its first block meanwhile.
 
 Its thread may take it again: a signal handler that comes meanwhile may compile, or fork.
@@ -49,7 +50,7 @@ _importing: set[int] = set()
 
 def call_lock() -> Any:
     """Return a lock for the calls of one executable; see `refuse_reentry`."""
-    lock = threading.RLock()
+    lock = reentrant_lock()
     _call_locks.add(lock)
     return lock
 
@@ -70,7 +71,7 @@ def unforkable() -> AbstractContextManager[object]:
     lock: Any = _locks.get(thread)
     if lock is None:
         with _registering:
-            lock = _locks.setdefault(thread, threading.RLock())
+            lock = _locks.setdefault(thread, reentrant_lock())
     return lock  # type: ignore[no-any-return]
 
 

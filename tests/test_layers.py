@@ -17,7 +17,7 @@ import rlx
 ROOT = Path(rlx.__file__).parent
 
 LAYERS = (
-    ("dataclass", "errors", "garbage", "locks", "progress", "public_names"),
+    ("dataclass", "errors", "garbage", "locks", "progress", "public_names", "signal_safe_lock"),
     ("limits",),
     ("files",),
     ("safetensors_file",),

@@ -19,7 +19,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import re
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -32,6 +31,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import DTypeError, ForeignCallError, GraphError, ShapeError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.types import TensorType
+from rlx.signal_safe_lock import reentrant_lock
 
 Array: TypeAlias = NDArray[Any]
 HostFunction: TypeAlias = Callable[..., Any]
@@ -131,7 +131,7 @@ PYTHON_PREFIX = "rlx_python_"
 VARIOUS = -1
 """The number of arrays of a C function that several programs call with several numbers of them."""
 
-_lock = threading.Lock()
+_lock = reentrant_lock()
 _numbers = itertools.count()
 
 

@@ -6,7 +6,6 @@ program is kept by (`ir.digest`) has the content of its reports in place of thei
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import field
@@ -14,6 +13,7 @@ from typing import Any
 
 from rlx.dataclass import dataclass
 from rlx.errors import CheckError, GraphError, Source
+from rlx.signal_safe_lock import reentrant_lock
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Report(ABC):
         return self.error(self.message(values), source=self.source)
 
 
-_lock = threading.Lock()
+_lock = reentrant_lock()
 _numbers: dict[Report, int] = {}
 _reports: list[Report] = []
 

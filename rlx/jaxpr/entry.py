@@ -6,7 +6,6 @@ rlx interprets the jaxpr, under its own trace, by the rules of this package.
 from __future__ import annotations
 
 import functools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +47,7 @@ from rlx.jaxpr.symbols import Symbols, bound_symbols
 from rlx.jaxpr.trees import JAX_ARRAY, Fixed, Structure, split
 from rlx.jaxpr.types import Key, argument_array, dtype_of, host_array
 from rlx.runtime.arrays import ARRAY_CLASSES, Array, WeakArray
+from rlx.signal_safe_lock import reentrant_lock
 from rlx.tracing.apply import wrap
 from rlx.tracing.axes import axis_sizes
 from rlx.tracing.executor import QuickCall
@@ -145,7 +145,7 @@ class JaxFunction:
         self._compiled: OrderedDict[Any, JittedFunction] = OrderedDict()
         self._fast_paths: OrderedDict[Any, tuple[_FastCall, ...]] = OrderedDict()
         """Compiled calls by tree of arguments, JAX's settings and rlx's."""
-        self._lock = threading.RLock()
+        self._lock = reentrant_lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace the function into the open trace of rlx, or run it compiled."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from rlx.ir.foreign import (
     types_in,
 )
 from rlx.ir.types import TensorType
+from rlx.signal_safe_lock import reentrant_lock
 
 _FIRST_RAISED = -(2**31)
 _MOST_RAISED = 2**20
@@ -34,7 +34,7 @@ _MOST_RAISED = 2**20
 
 _raised: dict[int, BaseException] = {}
 _numbers = itertools.count()
-_lock = threading.RLock()
+_lock = reentrant_lock()
 
 
 class _Slot:

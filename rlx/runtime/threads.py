@@ -14,7 +14,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -41,6 +40,7 @@ from rlx.codegen.sync import (
 from rlx.cores import usable_cores, usable_processors
 from rlx.dataclass import dataclass
 from rlx.runtime.native import Pointer, ffi, pointer_to, system_function
+from rlx.signal_safe_lock import simple_lock
 
 _MOST_THREADS = 256
 _STACK = 8 << 20
@@ -54,7 +54,7 @@ _POINTER, _TWO_POINTERS = "int (*)(void *)", "int (*)(void *, void *)"
 _CREATE = "int (*)(uintptr_t *, void *, void *, void *)"
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS")
 
-_busy = threading.Lock()
+_busy = simple_lock()
 
 
 _HAS_PTHREADS = hasattr(signal, "pthread_sigmask")
@@ -192,7 +192,7 @@ def _stop() -> None:
 def _forget_pool() -> None:
     """A forked child has none of its parent's threads."""
     global _busy, _pool
-    _busy = threading.Lock()
+    _busy = simple_lock()
     if _pool is not None:
         _pool.abandon()
     _pool = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +27,7 @@ from rlx.ir.shape import Dim, Extent, format_shape
 from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.limits import LoadLimits, loading
+from rlx.signal_safe_lock import reentrant_lock
 from rlx.stablehlo.interpret import run_main
 from rlx.stablehlo.module import ParsedModule, parse
 from rlx.stablehlo.types import dtype_of, shape_of_type
@@ -79,7 +79,7 @@ class StablehloFunction:
     def __init__(self, program: ParsedModule, limits: LoadLimits | None) -> None:
         self.program = program
         self._limits = limits
-        self._lock = threading.RLock()
+        self._lock = reentrant_lock()
         self._types = [value.type for value in program.main.regions[0].blocks[0].arguments]
         self.__name__ = _identifier(_module_name(program), "stablehlo_function")
         self.names = _names(program, len(self._types))

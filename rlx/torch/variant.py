@@ -7,7 +7,6 @@ a tensor's address, PyTorch's count of changes in place, and a sample of the val
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
@@ -19,6 +18,7 @@ from rlx.dataclass import dataclass
 from rlx.ir.shape import evaluate
 from rlx.runtime.executable import Executable
 from rlx.runtime.tensor_gateway import TensorCall, TensorPort, make_tensor_call
+from rlx.signal_safe_lock import reentrant_lock
 from rlx.torch.draws import by_torch
 from rlx.torch.layouts import Order, inverse
 from rlx.torch.types import as_array, as_tensor
@@ -59,7 +59,7 @@ class Variant:
     changed: dict[int, int] = field(default_factory=dict)
     """Residents that differed at each of the last calls, and at how many of them."""
     _keys: list[Key] = field(default_factory=list)
-    _lock: Any = field(default_factory=threading.RLock)
+    _lock: Any = field(default_factory=reentrant_lock)
     _fast: TensorCall | None = None
 
     def __call__(self, args: list[Any], binding: dict[str, int]) -> list[Any]:

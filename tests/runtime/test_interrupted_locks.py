@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are n
 
 HEAD = """
 import contextlib, os, sys, threading, time
-from rlx import locks
+from rlx import locks, signal_safe_lock
 
-PLACES = (locks.__file__, threading.__file__, contextlib.__file__)
+PLACES = {each.__file__ for each in (locks, signal_safe_lock, threading, contextlib)}
 sys.unraisablehook = lambda _: None  # what comes in a fork's hooks is told, and the fork goes on
 
 class Interrupt(BaseException):
@@ -35,6 +35,8 @@ def interrupted_at(place, action, handler):
     locks._locks.clear()  # as in a thread that enters its first block
     def interrupt(frame, event, _):
         nonlocal met
+        if event == "return" and frame.f_code.co_name == "__enter__":
+            return  # Python handles no signals there
         if event != "c_call" and frame.f_code.co_filename in PLACES:
             met += 1
             if met == place:
