@@ -136,6 +136,11 @@ def register_foreign_array(cls: type, convert: Callable[[Any], Any]) -> None:
     _FOREIGN_ARRAYS[cls] = convert
 
 
+def foreign_array_converter(cls: type) -> Callable[[Any], Any] | None:
+    """Return what makes NumPy arrays of instances of a registered class; None for other classes."""
+    return _FOREIGN_ARRAYS.get(cls)
+
+
 def register_pytree_node(
     cls: type,
     split: Callable[[Any], tuple[Sequence[Any], Hashable]],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlx.dataclass import dataclass
@@ -12,7 +12,13 @@ from rlx.ir.types import TensorType
 from rlx.runtime.arrays import WeakArray, frozen
 from rlx.tracing.executor import QuickCall, Run
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
-from rlx.tracing.pytree import LEAF, TreeDef, tree_flatten, tree_unflatten
+from rlx.tracing.pytree import (
+    LEAF,
+    TreeDef,
+    foreign_array_converter,
+    tree_flatten,
+    tree_unflatten,
+)
 from rlx.tracing.trace import concrete
 from rlx.tracing.traced_function import (
     TracedFunction,
@@ -71,32 +77,34 @@ class FastPath:
     """None where every argument is an array."""
     join: Join | None
     """None where the result is an array."""
-    numbers: tuple[tuple[int, type], ...]
-    """Which leaves are Python's numbers."""
+    converted: tuple[tuple[int, type, Callable[[Any], Any]], ...]
+    """Which leaves are no arrays of NumPy, of which class, and what makes arrays of them."""
 
     @staticmethod
     def to(entry: Entry, attempt: QuickCall, args: tuple[Any, ...]) -> FastPath:
-        leaves, tree = tree_flatten(args)
-        classes = enumerate(x.__class__ for x in leaves)
-        numbers = tuple((place, cls) for place, cls in classes if cls in WEAK)
-        plain = not numbers and all(child == LEAF for child in tree.children)
+        _, tree = tree_flatten(args)
+        classes = [leaf.__class__ for leaf in splitter(tree)(args) or ()]
+        converters = [concrete if c in WEAK else foreign_array_converter(c) for c in classes]
+        pairs = enumerate(zip(classes, converters, strict=True))
+        converted = tuple((place, c, make) for place, (c, make) in pairs if make is not None)
+        plain = not converted and all(child == LEAF for child in tree.children)
         return FastPath(
             entry,
             attempt,
             split=None if plain else splitter(tree),
             join=None if entry.single else joiner(entry.tree),
-            numbers=numbers,
+            converted=converted,
         )
 
     def leaves(self, args: tuple[Any, ...]) -> list[Any] | None:
-        """Return the leaves of `args`, numbers as arrays; None if they are not alike."""
+        """Return the leaves of `args` as arrays; None if they are not alike."""
         found = None if self.split is None else self.split(args)
         if found is None:
             return None
-        for place, cls in self.numbers:
+        for place, cls, convert in self.converted:
             if found[place].__class__ is not cls:
                 return None
-            found[place] = concrete(found[place])
+            found[place] = convert(found[place])
         return found
 
 

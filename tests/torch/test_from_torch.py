@@ -193,3 +193,19 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for block in blocks(page, "py"):
         exec(compile(block, page.name, "exec"), namespace)
     assert (tmp_path / "build" / "net.c").exists()
+
+
+def test_repeated_calls_read_each_tensor_in_place_and_take_the_fast_path() -> None:
+    module = torch.nn.Linear(3, 2)
+    f = rlx.from_torch(module, (torch.zeros(4, 3),))
+    jitted = rlx.jit(f)
+    for made in (torch.randn(4, 3), torch.nn.Parameter(torch.randn(4, 3)), torch.randn(3, 4).T):
+        for _ in range(3):
+            expected = module(made).detach().numpy()
+            np.testing.assert_allclose(jitted(f.params, made), expected, rtol=1e-5, atol=1e-6)
+            with torch.no_grad():
+                made += 1.0
+    assert jitted.cache_info().compiled == 1
+    way = jitted.fast_path(f.params, torch.zeros(4, 3))
+    assert way is not None
+    assert way.leaves((f.params, torch.nn.Parameter(torch.zeros(4, 3)))) is None
