@@ -5,10 +5,10 @@ Public names are imported when they are first used, so that `import rlx` costs n
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlx.locks import importing
+from rlx.homes import lazily as _lazily
+from rlx.public_names import names_of as _names_of
 
 if TYPE_CHECKING:
     from rlx import custom as custom
@@ -110,77 +110,8 @@ if TYPE_CHECKING:
     from rlx.transforms.naming import named_scope as named_scope
     from rlx.transforms.ravel import ravel_pytree as ravel_pytree
     from rlx.transforms.vectorize import vectorize as vectorize
-
-_HOMES = {
-    "rlx.errors": ["BusyError", "LimitError", "RlxError"],
-    "rlx.limits": ["LoadLimits"],
-    "rlx.transforms.abstract": ["ShapeDtypeStruct", "eval_shape"],
-    "rlx.transforms.linear": ["linear_transpose", "linearize"],
-    "rlx.transforms.associative": ["associative_scan"],
-    "rlx.transforms.batch": ["hessian", "jacfwd", "jacobian", "jacrev", "vmap"],
-    "rlx.transforms.branches": ["cond", "switch"],
-    "rlx.transforms.buckets": ["Buckets"],
-    "rlx.transforms.callbacks": ["io_callback", "pure_callback"],
-    "rlx.transforms.ravel": ["ravel_pytree"],
-    "rlx.transforms.checkpointing": ["checkpoint", "checkpoint_name", "checkpoint_policies"],
-    "rlx.transforms.control": ["fori_loop", "map", "scan", "while_loop"],
-    "rlx.transforms.custom_jvp": ["custom_jvp"],
-    "rlx.transforms.custom_vjp": ["custom_vjp"],
-    "rlx.transforms.differentiate": [
-        "grad", "jvp", "stop_gradient", "value_and_grad", "vjp",
-    ],
-    "rlx.transforms.jit": ["jit", "make_graph"],
-    "rlx.transforms.naming": ["ensure_compile_time_eval", "named_call", "named_scope"],
-    "rlx.transforms.vectorize": ["vectorize"],
-    "rlx.tracing.eager": ["clear_eager_cache", "eager_cache_info"],
-    "rlx.tracing.pytree": [
-        "register_dataclass", "register_pytree_node", "tree_flatten", "tree_leaves",
-        "tree_map", "tree_structure", "tree_unflatten",
-    ],
-    "rlx.tracing.widths": ["default_dtype"],
-    "rlx.ir.graph": ["Graph"],
-    "rlx.ir.lowering": ["Schedule"],
-    "rlx.ir.schedules": ["Schedules"],
-    "rlx.ir.shape": ["Dim"],
-    "rlx.ir.types": ["TensorType"],
-    "rlx.jaxpr.from_jax": ["from_jax"],
-    "rlx.passes.precision.policy": ["MixedPrecision"],
-    "rlx.quantization": ["quantize"],
-    "rlx.runtime.aot": ["Artifact", "aot"],
-    "rlx.runtime.arrays": ["Array"],
-    "rlx.runtime.compile": ["compile"],
-    "rlx.runtime.executable": ["Executable"],
-    "rlx.runtime.missed_fusions": ["assert_fusion_clean", "missed_fusions"],
-    "rlx.runtime.session": ["Session"],
-    "rlx.runtime.tune": ["tune"],
-    "rlx.sparse.derivatives": [
-        "sparse_hessian", "sparse_jacobian", "value_and_sparse_jacobian",
-    ],
-    "rlx.sparse.structure": ["hessian_sparsity", "jacobian_sparsity", "spy"],
-    "rlx.stablehlo": ["from_stablehlo"],
-    "rlx.torch": ["from_torch"],
-}  # fmt: skip
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = (
-    "custom", "debug", "distributed", "errors", "ffi", "gguf", "jax", "language", "lax", "nn",
-    "numpy", "onnx", "optim", "optimize", "passes", "quantization", "random", "scipy", "sparse",
-    "splat", "torch", "tree_util",
-)  # fmt: skip
+else:
+    __getattr__ = _lazily(__name__)
 
 __version__ = "0.1.0"
-__all__ = sorted([*_HOME, *_SUBPACKAGES])
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME and name not in _SUBPACKAGES:
-        raise AttributeError(f"module 'rlx' has no attribute {name!r}")
-    with importing():
-        if name in _SUBPACKAGES:
-            return importlib.import_module(f"rlx.{name}")
-        value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = _names_of(__name__)

@@ -8,9 +8,9 @@
         y: int = 0
 
 The standard decorator compiles each method of each class from text, 0.3 ms a class, which was a
-third of the time of a first call. Here `__init__` alone is compiled; the other methods are shared
-functions over the names of the fields. `fields`, `replace`, `asdict` and `match` of the standard
-library apply. Type checkers see the standard decorator.
+third of the time of a first call. Here `__init__` alone is compiled, when the first instance is
+made; the other methods are shared functions over the names of the fields. `fields`, `replace`,
+`asdict` and `match` of the standard library apply. Type checkers see the standard decorator.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def _decorate(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool, init
     matched = tuple(f.name for f in every.values() if f.init and not f.kw_only)
     setattr(cls, "__match_args__", matched)  # noqa: B010  # mypy refuses the plain assignment
     if init and "__init__" not in vars(cls):
-        cls.__init__ = _initializer(cls, every, frozen)
+        cls.__init__ = _compiled_later(cls, every, frozen)
+        cls.__signature__ = _Signature()
     for name, method in _methods(every, frozen, slots, eq).items():
         if name not in vars(cls) or (name == "__hash__" and vars(cls)["__hash__"] is None):
             setattr(cls, name, method)
@@ -125,6 +126,39 @@ def _with_slots(cls: Any, own: dict[str, Field[Any]], inherited: dict[str, Field
             if cell.cell_contents is cls:
                 cell.cell_contents = made
     return made
+
+
+def _compiled_later(cls: Any, every: dict[str, Field[Any]], frozen: bool) -> Callable[..., None]:
+    """Return an `__init__` that replaces itself by the compiled one: many classes have no instance.
+
+    Its attribute `compiled` returns that one.
+    """
+    made: list[Callable[..., None]] = []
+
+    def compiled() -> Callable[..., None]:
+        if not made:
+            made.append(_initializer(cls, every, frozen))
+            if vars(cls)["__init__"] is first:
+                cls.__init__ = made[0]
+        return made[0]
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  it is a method
+        compiled()(self, *args, **kwargs)
+
+    first: Any = __init__
+    first.__qualname__ = f"{cls.__qualname__}.__init__"
+    first.compiled = compiled
+    return __init__
+
+
+class _Signature:
+    """The signature of a class whose `__init__` may not be compiled yet."""
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        import inspect
+
+        found = inspect.signature(getattr(owner.__init__, "compiled", lambda: owner.__init__)())
+        return found.replace(parameters=[*found.parameters.values()][1:])
 
 
 def _initializer(cls: Any, every: dict[str, Field[Any]], frozen: bool) -> Callable[..., None]:

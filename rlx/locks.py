@@ -34,6 +34,10 @@ _PATIENCE = 60.0
 _PAUSE = 0.0005
 """Seconds between two looks whether they are done."""
 
+_SIGNALS = tuple(map(int, signal.valid_signals()))
+_getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+"""Without the conversion to an enum, which for all signals takes as long as a small import."""
+
 _call_locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _registering: Any = reentrant_lock()
 """Held while `_locks` grows, and by a fork: no thread enters its first block meanwhile.
@@ -96,8 +100,8 @@ def _uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers run in the main thread alone
         return
-    found = ((number, signal.getsignal(number)) for number in signal.valid_signals())
-    handlers = {int(number): handler for number, handler in found if callable(handler)}
+    found = ((number, _getsignal(number)) for number in _SIGNALS)
+    handlers = {number: handler for number, handler in found if callable(handler)}
     late: list[tuple[int, FrameType | None]] = []
     try:  # a handler that is not replaced yet may raise after the first call
         for number in handlers:

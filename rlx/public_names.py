@@ -22,7 +22,7 @@ def names_of(module: str) -> Callable[[], list[str]]:
         tree = ast.parse(inspect.getsource(loaded))
         found = {name for node in tree.body for name in _bound(node)}
         shown = {name for name in found if not name.startswith("_")}
-        return sorted(shown.union(getattr(loaded, "__all__", ())))
+        return sorted(shown.union(vars(loaded).get("__all__", ())))
 
     return names
 

@@ -17,7 +17,17 @@ import rlx
 ROOT = Path(rlx.__file__).parent
 
 LAYERS = (
-    ("dataclass", "errors", "garbage", "locks", "progress", "public_names", "signal_safe_lock"),
+    (
+        "dataclass",
+        "errors",
+        "garbage",
+        "homes",
+        "homes_lists",
+        "locks",
+        "progress",
+        "public_names",
+        "signal_safe_lock",
+    ),
     ("limits",),
     ("files",),
     ("safetensors_file",),

@@ -82,6 +82,8 @@ def _apart(thunk: AnyThunk, kernels: dict[Any, Kernel]) -> Sequence[AnyThunk]:
     if not isinstance(thunk, Thunk):
         return (thunk,)
     kernel = kernels[thunk.kernel_key]
+    if kernel.parallel_loop is None or not can_fail(kernel):
+        return (thunk,)
     tried = take_part(thunk, kernel)
     if tried is not None:
         attempt, attempting, judging = tried

@@ -13,7 +13,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import TypeVar
 
 from rlx.errors import InternalError
-from rlx.ir.homes import homes_of
+from rlx.homes import homes_of
 from rlx.locks import importing
 
 V = TypeVar("V")
@@ -29,6 +29,10 @@ class LazyTable(MutableMapping[str, V]):
     def is_known(self, name: str) -> bool:
         """True if the entry is there already; loads nothing."""
         return name in self._known
+
+    def holds(self, name: str, value: V) -> bool:
+        """True if this very value is the entry of `name`; loads nothing."""
+        return self._known.get(name) is value
 
     def is_free(self, name: str) -> bool:
         """True if an entry may be set: there is none, and no other module is listed for one."""

@@ -111,8 +111,15 @@ def may_hold_bodies(attrs: type[Attrs]) -> bool:
     return known
 
 
+class _Keyed:
+    """Room for what `Attrs._key` returns."""
+
+    __slots__ = ("_exact",)
+    _exact: tuple[Any, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Attrs:
+class Attrs(_Keyed):
     """Base of the frozen attribute record that each op gets from its signature.
 
     Records are equal when all attributes agree bit for bit: `-0.0` is not `0.0`.
@@ -132,10 +139,15 @@ class Attrs:
         return getattr(self, name) if name in self.__dataclass_fields__ else default
 
     def _key(self) -> tuple[Any, ...]:
-        return type(self), *(exact(value) for value in self.as_dict().values())
+        try:
+            return self._exact
+        except AttributeError:
+            key = type(self), *(exact(value) for value in self.as_dict().values())
+            object.__setattr__(self, "_exact", key)
+            return key
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Attrs) and self._key() == other._key()
+        return self is other or (isinstance(other, Attrs) and self._key() == other._key())
 
     def __hash__(self) -> int:
         return hash(self._key())

@@ -32,8 +32,8 @@ _CONTEXT = 2
 class Checked:
     """Graphs and nodes that were verified already, by identity."""
 
-    nodes: dict[int, Node] = field(default_factory=dict)
-    """Nodes whose types are right, by their attributes."""
+    nodes: dict[tuple[int, ...], Node] = field(default_factory=dict)
+    """Nodes whose types are right, by their attributes and the types of their operands."""
     bodies: dict[int, tuple[Graph, Hashable]] = field(default_factory=dict)
     """Bodies in which all is right, and the state in which they were."""
 
@@ -82,8 +82,9 @@ def _graph_faults(graph: Graph, checked: Checked, seen: set[int]) -> Iterator[Fa
     seen.add(id(graph))
     leaves: dict[str, Node] = {}
     for position, node in enumerate(graph.nodes):
-        for message in _node_faults(graph, node, position, checked):
-            yield Fault(graph, node, message)
+        if not _is_right(graph, node, position, checked):
+            for message in _node_faults(graph, node, position, checked):
+                yield Fault(graph, node, message)
         if node.op.has(Trait.NAMED):
             name = node.attribute("name")
             if name in leaves:
@@ -111,6 +112,23 @@ def _body_faults(body: Graph, checked: Checked, seen: set[int]) -> Iterator[Faul
     yield from faults
 
 
+def _is_right(graph: Graph, node: Node, position: int, checked: Checked) -> bool:
+    """True if a node has no fault: it is placed as it should be, and copies a verified one."""
+    if node.index != position or not OPS.holds(node.op.name, node.op):
+        return False
+    nodes = graph.nodes
+    for operand in node.operands:
+        maker = operand.node
+        if operand.graph is not graph or not 0 <= maker.index < position:
+            return False
+        if nodes[maker.index] is not maker or operand not in maker.results:
+            return False
+    for place, result in enumerate(node.results):
+        if result.node is not node or result.index != place or result.graph is not graph:
+            return False
+    return _is_copy(node, checked.nodes.get(_key(node)))
+
+
 def _node_faults(graph: Graph, node: Node, position: int, checked: Checked) -> Iterator[str]:
     if node.index != position:
         yield f"has index {node.index} at position {position}"
@@ -123,12 +141,17 @@ def _node_faults(graph: Graph, node: Node, position: int, checked: Checked) -> I
     ]
     yield from operand_faults
     yield from _result_faults(graph, node)
-    if operand_faults or _is_copy(node, checked.nodes.get(id(node.attrs))):
+    if operand_faults or _is_copy(node, checked.nodes.get(_key(node))):
         return
     faults = list(_type_faults(node))
     if not faults:
-        checked.nodes[id(node.attrs)] = node
+        checked.nodes[_key(node)] = node
     yield from faults
+
+
+def _key(node: Node) -> tuple[int, ...]:
+    """Return the identities of a node's attributes and operand types, which its copies share."""
+    return id(node.attrs), *[id(operand.type) for operand in node.operands]
 
 
 def _is_copy(node: Node, checked: Node | None) -> bool:
@@ -138,14 +161,19 @@ def _is_copy(node: Node, checked: Node | None) -> bool:
         and node.attrs is checked.attrs
         and node.op is checked.op
         and node.lowering == checked.lowering
-        and _types(node.operands) == _types(checked.operands)
-        and _types(node.results) == _types(checked.results)
+        and _have_equal_types(node.operands, checked.operands)
+        and _have_equal_types(node.results, checked.results)
         and not may_hold_bodies(type(node.attrs))  # which might have changed
     )
 
 
-def _types(values: Sequence[Value]) -> list[TensorType]:
-    return [value.type for value in values]
+def _have_equal_types(values: Sequence[Value], others: Sequence[Value]) -> bool:
+    if len(values) != len(others):
+        return False
+    for value, other in zip(values, others, strict=True):
+        if value.type is not other.type and value.type != other.type:
+            return False
+    return True
 
 
 def _value_faults(graph: Graph, value: Value, *, before: Node | None = None) -> Iterator[str]:

@@ -5,6 +5,8 @@ Results have the dtypes that JAX gives with 64-bit types enabled; Python numbers
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ml_dtypes import bfloat16 as bfloat16
 from ml_dtypes import float8_e4m3fn as float8_e4m3fn
 from ml_dtypes import float8_e5m2 as float8_e5m2
@@ -35,381 +37,386 @@ from numpy import uint16 as uint16
 from numpy import uint32 as uint32
 from numpy import uint64 as uint64
 
-from rlx.numpy import fft as fft
-from rlx.numpy import linalg as linalg
+from rlx.homes import lazily as _lazily
 from rlx.numpy import methods as _methods  # noqa: F401  traced arrays get theirs
-from rlx.numpy.comparison import allclose as allclose
-from rlx.numpy.comparison import array_equal as array_equal
-from rlx.numpy.comparison import array_equiv as array_equiv
-from rlx.numpy.comparison import iscomplex as iscomplex
-from rlx.numpy.comparison import iscomplexobj as iscomplexobj
-from rlx.numpy.comparison import isneginf as isneginf
-from rlx.numpy.comparison import isposinf as isposinf
-from rlx.numpy.comparison import isreal as isreal
-from rlx.numpy.comparison import isrealobj as isrealobj
-from rlx.numpy.comparison import isscalar as isscalar
-from rlx.numpy.comparison import iterable as iterable
-from rlx.numpy.components import bitwise_count as bitwise_count
-from rlx.numpy.components import divmod as divmod
-from rlx.numpy.components import frexp as frexp
-from rlx.numpy.components import ldexp as ldexp
-from rlx.numpy.components import modf as modf
-from rlx.numpy.counting import bincount as bincount
-from rlx.numpy.counting import histogram as histogram
-from rlx.numpy.counting import histogram2d as histogram2d
-from rlx.numpy.counting import histogram_bin_edges as histogram_bin_edges
-from rlx.numpy.counting import histogramdd as histogramdd
-from rlx.numpy.creation import arange as arange
-from rlx.numpy.creation import array as array
-from rlx.numpy.creation import asarray as asarray
-from rlx.numpy.creation import copy as copy
-from rlx.numpy.creation import empty as empty
-from rlx.numpy.creation import empty_like as empty_like
-from rlx.numpy.creation import eye as eye
-from rlx.numpy.creation import from_dlpack as from_dlpack
-from rlx.numpy.creation import frombuffer as frombuffer
-from rlx.numpy.creation import fromiter as fromiter
-from rlx.numpy.creation import fromstring as fromstring
-from rlx.numpy.creation import full as full
-from rlx.numpy.creation import full_like as full_like
-from rlx.numpy.creation import geomspace as geomspace
-from rlx.numpy.creation import identity as identity
-from rlx.numpy.creation import linspace as linspace
-from rlx.numpy.creation import logspace as logspace
-from rlx.numpy.creation import meshgrid as meshgrid
-from rlx.numpy.creation import ones as ones
-from rlx.numpy.creation import ones_like as ones_like
-from rlx.numpy.creation import tri as tri
-from rlx.numpy.creation import tril as tril
-from rlx.numpy.creation import triu as triu
-from rlx.numpy.creation import zeros as zeros
-from rlx.numpy.creation import zeros_like as zeros_like
-from rlx.numpy.cumulative import cumlogsumexp as cumlogsumexp
-from rlx.numpy.cumulative import cummax as cummax
-from rlx.numpy.cumulative import cummin as cummin
-from rlx.numpy.cumulative import cumprod as cumprod
-from rlx.numpy.cumulative import cumsum as cumsum
-from rlx.numpy.cumulative import cumulative_prod as cumulative_prod
-from rlx.numpy.cumulative import cumulative_sum as cumulative_sum
-from rlx.numpy.cumulative import diff as diff
-from rlx.numpy.cumulative import ediff1d as ediff1d
-from rlx.numpy.cumulative import gradient as gradient
-from rlx.numpy.cumulative import nancumprod as nancumprod
-from rlx.numpy.cumulative import nancumsum as nancumsum
-from rlx.numpy.cumulative import trapezoid as trapezoid
-from rlx.numpy.cumulative import unwrap as unwrap
-from rlx.numpy.diagonals import diag as diag
-from rlx.numpy.diagonals import diagonal as diagonal
-from rlx.numpy.diagonals import trace as trace
-from rlx.numpy.dtypes import bool as bool
-from rlx.numpy.dtypes import can_cast as can_cast
-from rlx.numpy.dtypes import character as character
-from rlx.numpy.dtypes import complexfloating as complexfloating
-from rlx.numpy.dtypes import csingle as csingle
-from rlx.numpy.dtypes import double as double
-from rlx.numpy.dtypes import dtype as dtype
-from rlx.numpy.dtypes import finfo as finfo
-from rlx.numpy.dtypes import flexible as flexible
-from rlx.numpy.dtypes import float_ as float_
-from rlx.numpy.dtypes import floating as floating
-from rlx.numpy.dtypes import generic as generic
-from rlx.numpy.dtypes import iinfo as iinfo
-from rlx.numpy.dtypes import inexact as inexact
-from rlx.numpy.dtypes import int_ as int_
-from rlx.numpy.dtypes import integer as integer
-from rlx.numpy.dtypes import isdtype as isdtype
-from rlx.numpy.dtypes import issubdtype as issubdtype
-from rlx.numpy.dtypes import number as number
-from rlx.numpy.dtypes import object_ as object_
-from rlx.numpy.dtypes import promote_types as promote_types
-from rlx.numpy.dtypes import result_type as result_type
-from rlx.numpy.dtypes import signedinteger as signedinteger
-from rlx.numpy.dtypes import single as single
-from rlx.numpy.dtypes import unsignedinteger as unsignedinteger
-from rlx.numpy.editing import append as append
-from rlx.numpy.editing import apply_along_axis as apply_along_axis
-from rlx.numpy.editing import apply_over_axes as apply_over_axes
-from rlx.numpy.editing import broadcast_shapes as broadcast_shapes
-from rlx.numpy.editing import choose as choose
-from rlx.numpy.editing import delete as delete
-from rlx.numpy.editing import diagflat as diagflat
-from rlx.numpy.editing import dsplit as dsplit
-from rlx.numpy.editing import dstack as dstack
-from rlx.numpy.editing import fill_diagonal as fill_diagonal
-from rlx.numpy.editing import fromfunction as fromfunction
-from rlx.numpy.editing import hsplit as hsplit
-from rlx.numpy.editing import insert as insert
-from rlx.numpy.editing import piecewise as piecewise
-from rlx.numpy.editing import put as put
-from rlx.numpy.editing import put_along_axis as put_along_axis
-from rlx.numpy.editing import resize as resize
-from rlx.numpy.editing import rollaxis as rollaxis
-from rlx.numpy.editing import select as select
-from rlx.numpy.editing import trim_zeros as trim_zeros
-from rlx.numpy.editing import unstack as unstack
-from rlx.numpy.editing import vsplit as vsplit
-from rlx.numpy.eigenvalues import roots as roots
-from rlx.numpy.einsum import einsum as einsum
-from rlx.numpy.elementwise import abs as abs
-from rlx.numpy.elementwise import absolute as absolute
-from rlx.numpy.elementwise import acos as acos
-from rlx.numpy.elementwise import acosh as acosh
-from rlx.numpy.elementwise import angle as angle
-from rlx.numpy.elementwise import arccos as arccos
-from rlx.numpy.elementwise import arccosh as arccosh
-from rlx.numpy.elementwise import arcsin as arcsin
-from rlx.numpy.elementwise import arcsinh as arcsinh
-from rlx.numpy.elementwise import arctan as arctan
-from rlx.numpy.elementwise import arctanh as arctanh
-from rlx.numpy.elementwise import around as around
-from rlx.numpy.elementwise import asin as asin
-from rlx.numpy.elementwise import asinh as asinh
-from rlx.numpy.elementwise import astype as astype
-from rlx.numpy.elementwise import atan as atan
-from rlx.numpy.elementwise import atan2 as atan2
-from rlx.numpy.elementwise import atanh as atanh
-from rlx.numpy.elementwise import bitwise_invert as bitwise_invert
-from rlx.numpy.elementwise import bitwise_left_shift as bitwise_left_shift
-from rlx.numpy.elementwise import bitwise_not as bitwise_not
-from rlx.numpy.elementwise import bitwise_right_shift as bitwise_right_shift
-from rlx.numpy.elementwise import cbrt as cbrt
-from rlx.numpy.elementwise import ceil as ceil
-from rlx.numpy.elementwise import clip as clip
-from rlx.numpy.elementwise import conj as conj
-from rlx.numpy.elementwise import conjugate as conjugate
-from rlx.numpy.elementwise import cos as cos
-from rlx.numpy.elementwise import cosh as cosh
-from rlx.numpy.elementwise import deg2rad as deg2rad
-from rlx.numpy.elementwise import degrees as degrees
-from rlx.numpy.elementwise import exp as exp
-from rlx.numpy.elementwise import exp2 as exp2
-from rlx.numpy.elementwise import expm1 as expm1
-from rlx.numpy.elementwise import fabs as fabs
-from rlx.numpy.elementwise import fix as fix
-from rlx.numpy.elementwise import floor as floor
-from rlx.numpy.elementwise import imag as imag
-from rlx.numpy.elementwise import invert as invert
-from rlx.numpy.elementwise import isclose as isclose
-from rlx.numpy.elementwise import isfinite as isfinite
-from rlx.numpy.elementwise import isinf as isinf
-from rlx.numpy.elementwise import isnan as isnan
-from rlx.numpy.elementwise import log as log
-from rlx.numpy.elementwise import log1p as log1p
-from rlx.numpy.elementwise import log2 as log2
-from rlx.numpy.elementwise import log10 as log10
-from rlx.numpy.elementwise import logical_not as logical_not
-from rlx.numpy.elementwise import mod as mod
-from rlx.numpy.elementwise import nan_to_num as nan_to_num
-from rlx.numpy.elementwise import negative as negative
-from rlx.numpy.elementwise import positive as positive
-from rlx.numpy.elementwise import pow as pow
-from rlx.numpy.elementwise import rad2deg as rad2deg
-from rlx.numpy.elementwise import radians as radians
-from rlx.numpy.elementwise import real as real
-from rlx.numpy.elementwise import reciprocal as reciprocal
-from rlx.numpy.elementwise import rint as rint
-from rlx.numpy.elementwise import round as round
-from rlx.numpy.elementwise import sign as sign
-from rlx.numpy.elementwise import signbit as signbit
-from rlx.numpy.elementwise import sin as sin
-from rlx.numpy.elementwise import sinc as sinc
-from rlx.numpy.elementwise import sinh as sinh
-from rlx.numpy.elementwise import sqrt as sqrt
-from rlx.numpy.elementwise import square as square
-from rlx.numpy.elementwise import tan as tan
-from rlx.numpy.elementwise import tanh as tanh
-from rlx.numpy.elementwise import true_divide as true_divide
-from rlx.numpy.elementwise import trunc as trunc
-from rlx.numpy.index_tricks import c_ as c_
-from rlx.numpy.index_tricks import diag_indices as diag_indices
-from rlx.numpy.index_tricks import diag_indices_from as diag_indices_from
-from rlx.numpy.index_tricks import index_exp as index_exp
-from rlx.numpy.index_tricks import indices as indices
-from rlx.numpy.index_tricks import ix_ as ix_
-from rlx.numpy.index_tricks import mgrid as mgrid
-from rlx.numpy.index_tricks import ogrid as ogrid
-from rlx.numpy.index_tricks import r_ as r_
-from rlx.numpy.index_tricks import ravel_multi_index as ravel_multi_index
-from rlx.numpy.index_tricks import s_ as s_
-from rlx.numpy.index_tricks import tril_indices as tril_indices
-from rlx.numpy.index_tricks import tril_indices_from as tril_indices_from
-from rlx.numpy.index_tricks import triu_indices as triu_indices
-from rlx.numpy.index_tricks import triu_indices_from as triu_indices_from
-from rlx.numpy.index_tricks import unravel_index as unravel_index
-from rlx.numpy.indexing import dynamic_slice as dynamic_slice
-from rlx.numpy.indexing import dynamic_update_slice as dynamic_update_slice
-from rlx.numpy.indexing import getitem as getitem
-from rlx.numpy.indexing import take as take
-from rlx.numpy.indexing import take_along_axis as take_along_axis
-from rlx.numpy.namespace import __array_api_version__ as __array_api_version__
-from rlx.numpy.namespace import __array_namespace_info__ as __array_namespace_info__
-from rlx.numpy.neighbors import packbits as packbits
-from rlx.numpy.neighbors import spacing as spacing
-from rlx.numpy.neighbors import unpackbits as unpackbits
-from rlx.numpy.padding import pad as pad
-from rlx.numpy.polynomials import convolve as convolve
-from rlx.numpy.polynomials import correlate as correlate
-from rlx.numpy.polynomials import poly as poly
-from rlx.numpy.polynomials import polyadd as polyadd
-from rlx.numpy.polynomials import polyder as polyder
-from rlx.numpy.polynomials import polydiv as polydiv
-from rlx.numpy.polynomials import polyfit as polyfit
-from rlx.numpy.polynomials import polyint as polyint
-from rlx.numpy.polynomials import polymul as polymul
-from rlx.numpy.polynomials import polysub as polysub
-from rlx.numpy.polynomials import polyval as polyval
-from rlx.numpy.polynomials import vander as vander
-from rlx.numpy.products import cross as cross
-from rlx.numpy.products import dot as dot
-from rlx.numpy.products import inner as inner
-from rlx.numpy.products import kron as kron
-from rlx.numpy.products import matmul as matmul
-from rlx.numpy.products import matvec as matvec
-from rlx.numpy.products import outer as outer
-from rlx.numpy.products import tensordot as tensordot
-from rlx.numpy.products import vdot as vdot
-from rlx.numpy.products import vecdot as vecdot
-from rlx.numpy.products import vecmat as vecmat
-from rlx.numpy.reductions import all as all
-from rlx.numpy.reductions import amax as amax
-from rlx.numpy.reductions import amin as amin
-from rlx.numpy.reductions import any as any
-from rlx.numpy.reductions import argmax as argmax
-from rlx.numpy.reductions import argmin as argmin
-from rlx.numpy.reductions import average as average
-from rlx.numpy.reductions import count_nonzero as count_nonzero
-from rlx.numpy.reductions import max as max
-from rlx.numpy.reductions import mean as mean
-from rlx.numpy.reductions import min as min
-from rlx.numpy.reductions import nanargmax as nanargmax
-from rlx.numpy.reductions import nanargmin as nanargmin
-from rlx.numpy.reductions import nanmax as nanmax
-from rlx.numpy.reductions import nanmean as nanmean
-from rlx.numpy.reductions import nanmin as nanmin
-from rlx.numpy.reductions import nanprod as nanprod
-from rlx.numpy.reductions import nansum as nansum
-from rlx.numpy.reductions import prod as prod
-from rlx.numpy.reductions import ptp as ptp
-from rlx.numpy.reductions import sum as sum
-from rlx.numpy.repetition import repeat as repeat
-from rlx.numpy.repetition import tile as tile
-from rlx.numpy.segments import segment_max as segment_max
-from rlx.numpy.segments import segment_min as segment_min
-from rlx.numpy.segments import segment_prod as segment_prod
-from rlx.numpy.segments import segment_sum as segment_sum
-from rlx.numpy.sets import argwhere as argwhere
-from rlx.numpy.sets import compress as compress
-from rlx.numpy.sets import extract as extract
-from rlx.numpy.sets import flatnonzero as flatnonzero
-from rlx.numpy.sets import intersect1d as intersect1d
-from rlx.numpy.sets import isin as isin
-from rlx.numpy.sets import nonzero as nonzero
-from rlx.numpy.sets import setdiff1d as setdiff1d
-from rlx.numpy.sets import setxor1d as setxor1d
-from rlx.numpy.sets import union1d as union1d
-from rlx.numpy.sets import unique as unique
-from rlx.numpy.sets import unique_all as unique_all
-from rlx.numpy.sets import unique_counts as unique_counts
-from rlx.numpy.sets import unique_inverse as unique_inverse
-from rlx.numpy.sets import unique_values as unique_values
-from rlx.numpy.sets import where as where
-from rlx.numpy.shaping import array_split as array_split
-from rlx.numpy.shaping import atleast_1d as atleast_1d
-from rlx.numpy.shaping import atleast_2d as atleast_2d
-from rlx.numpy.shaping import atleast_3d as atleast_3d
-from rlx.numpy.shaping import block as block
-from rlx.numpy.shaping import broadcast_arrays as broadcast_arrays
-from rlx.numpy.shaping import broadcast_to as broadcast_to
-from rlx.numpy.shaping import column_stack as column_stack
-from rlx.numpy.shaping import concat as concat
-from rlx.numpy.shaping import concatenate as concatenate
-from rlx.numpy.shaping import expand_dims as expand_dims
-from rlx.numpy.shaping import flip as flip
-from rlx.numpy.shaping import fliplr as fliplr
-from rlx.numpy.shaping import flipud as flipud
-from rlx.numpy.shaping import hstack as hstack
-from rlx.numpy.shaping import matrix_transpose as matrix_transpose
-from rlx.numpy.shaping import moveaxis as moveaxis
-from rlx.numpy.shaping import ndim as ndim
-from rlx.numpy.shaping import permute_dims as permute_dims
-from rlx.numpy.shaping import ravel as ravel
-from rlx.numpy.shaping import reshape as reshape
-from rlx.numpy.shaping import roll as roll
-from rlx.numpy.shaping import rot90 as rot90
-from rlx.numpy.shaping import shape as shape
-from rlx.numpy.shaping import size as size
-from rlx.numpy.shaping import split as split
-from rlx.numpy.shaping import squeeze as squeeze
-from rlx.numpy.shaping import stack as stack
-from rlx.numpy.shaping import swapaxes as swapaxes
-from rlx.numpy.shaping import transpose as transpose
-from rlx.numpy.shaping import vstack as vstack
-from rlx.numpy.sorting import argpartition as argpartition
-from rlx.numpy.sorting import argsort as argsort
-from rlx.numpy.sorting import digitize as digitize
-from rlx.numpy.sorting import lexsort as lexsort
-from rlx.numpy.sorting import partition as partition
-from rlx.numpy.sorting import searchsorted as searchsorted
-from rlx.numpy.sorting import sort as sort
-from rlx.numpy.sorting import sort_complex as sort_complex
-from rlx.numpy.sorting import top_k as top_k
-from rlx.numpy.statistics import corrcoef as corrcoef
-from rlx.numpy.statistics import cov as cov
-from rlx.numpy.statistics import interp as interp
-from rlx.numpy.statistics import median as median
-from rlx.numpy.statistics import nanmedian as nanmedian
-from rlx.numpy.statistics import nanpercentile as nanpercentile
-from rlx.numpy.statistics import nanquantile as nanquantile
-from rlx.numpy.statistics import percentile as percentile
-from rlx.numpy.statistics import quantile as quantile
-from rlx.numpy.ufuncs import add as add
-from rlx.numpy.ufuncs import arctan2 as arctan2
-from rlx.numpy.ufuncs import bitwise_and as bitwise_and
-from rlx.numpy.ufuncs import bitwise_or as bitwise_or
-from rlx.numpy.ufuncs import bitwise_xor as bitwise_xor
-from rlx.numpy.ufuncs import copysign as copysign
-from rlx.numpy.ufuncs import divide as divide
-from rlx.numpy.ufuncs import equal as equal
-from rlx.numpy.ufuncs import float_power as float_power
-from rlx.numpy.ufuncs import floor_divide as floor_divide
-from rlx.numpy.ufuncs import fmax as fmax
-from rlx.numpy.ufuncs import fmin as fmin
-from rlx.numpy.ufuncs import fmod as fmod
-from rlx.numpy.ufuncs import gcd as gcd
-from rlx.numpy.ufuncs import greater as greater
-from rlx.numpy.ufuncs import greater_equal as greater_equal
-from rlx.numpy.ufuncs import heaviside as heaviside
-from rlx.numpy.ufuncs import hypot as hypot
-from rlx.numpy.ufuncs import lcm as lcm
-from rlx.numpy.ufuncs import left_shift as left_shift
-from rlx.numpy.ufuncs import less as less
-from rlx.numpy.ufuncs import less_equal as less_equal
-from rlx.numpy.ufuncs import logaddexp as logaddexp
-from rlx.numpy.ufuncs import logaddexp2 as logaddexp2
-from rlx.numpy.ufuncs import logical_and as logical_and
-from rlx.numpy.ufuncs import logical_or as logical_or
-from rlx.numpy.ufuncs import logical_xor as logical_xor
-from rlx.numpy.ufuncs import maximum as maximum
-from rlx.numpy.ufuncs import minimum as minimum
-from rlx.numpy.ufuncs import multiply as multiply
-from rlx.numpy.ufuncs import nextafter as nextafter
-from rlx.numpy.ufuncs import not_equal as not_equal
-from rlx.numpy.ufuncs import power as power
-from rlx.numpy.ufuncs import remainder as remainder
-from rlx.numpy.ufuncs import right_shift as right_shift
-from rlx.numpy.ufuncs import subtract as subtract
-from rlx.numpy.updates import index_add as index_add
-from rlx.numpy.updates import index_change as index_change
-from rlx.numpy.updates import index_set as index_set
-from rlx.numpy.variance import nanstd as nanstd
-from rlx.numpy.variance import nanvar as nanvar
-from rlx.numpy.variance import std as std
-from rlx.numpy.variance import var as var
-from rlx.numpy.windows import bartlett as bartlett
-from rlx.numpy.windows import blackman as blackman
-from rlx.numpy.windows import hamming as hamming
-from rlx.numpy.windows import hanning as hanning
-from rlx.numpy.windows import kaiser as kaiser
 from rlx.public_names import names_of as _names_of
+
+if TYPE_CHECKING:
+    from rlx.numpy import fft as fft
+    from rlx.numpy import linalg as linalg
+    from rlx.numpy.comparison import allclose as allclose
+    from rlx.numpy.comparison import array_equal as array_equal
+    from rlx.numpy.comparison import array_equiv as array_equiv
+    from rlx.numpy.comparison import iscomplex as iscomplex
+    from rlx.numpy.comparison import iscomplexobj as iscomplexobj
+    from rlx.numpy.comparison import isneginf as isneginf
+    from rlx.numpy.comparison import isposinf as isposinf
+    from rlx.numpy.comparison import isreal as isreal
+    from rlx.numpy.comparison import isrealobj as isrealobj
+    from rlx.numpy.comparison import isscalar as isscalar
+    from rlx.numpy.comparison import iterable as iterable
+    from rlx.numpy.components import bitwise_count as bitwise_count
+    from rlx.numpy.components import divmod as divmod
+    from rlx.numpy.components import frexp as frexp
+    from rlx.numpy.components import ldexp as ldexp
+    from rlx.numpy.components import modf as modf
+    from rlx.numpy.contractions import einsum as einsum
+    from rlx.numpy.counting import bincount as bincount
+    from rlx.numpy.counting import histogram as histogram
+    from rlx.numpy.counting import histogram2d as histogram2d
+    from rlx.numpy.counting import histogram_bin_edges as histogram_bin_edges
+    from rlx.numpy.counting import histogramdd as histogramdd
+    from rlx.numpy.creation import arange as arange
+    from rlx.numpy.creation import array as array
+    from rlx.numpy.creation import asarray as asarray
+    from rlx.numpy.creation import copy as copy
+    from rlx.numpy.creation import empty as empty
+    from rlx.numpy.creation import empty_like as empty_like
+    from rlx.numpy.creation import eye as eye
+    from rlx.numpy.creation import from_dlpack as from_dlpack
+    from rlx.numpy.creation import frombuffer as frombuffer
+    from rlx.numpy.creation import fromiter as fromiter
+    from rlx.numpy.creation import fromstring as fromstring
+    from rlx.numpy.creation import full as full
+    from rlx.numpy.creation import full_like as full_like
+    from rlx.numpy.creation import geomspace as geomspace
+    from rlx.numpy.creation import identity as identity
+    from rlx.numpy.creation import linspace as linspace
+    from rlx.numpy.creation import logspace as logspace
+    from rlx.numpy.creation import meshgrid as meshgrid
+    from rlx.numpy.creation import ones as ones
+    from rlx.numpy.creation import ones_like as ones_like
+    from rlx.numpy.creation import tri as tri
+    from rlx.numpy.creation import tril as tril
+    from rlx.numpy.creation import triu as triu
+    from rlx.numpy.creation import zeros as zeros
+    from rlx.numpy.creation import zeros_like as zeros_like
+    from rlx.numpy.cumulative import cumlogsumexp as cumlogsumexp
+    from rlx.numpy.cumulative import cummax as cummax
+    from rlx.numpy.cumulative import cummin as cummin
+    from rlx.numpy.cumulative import cumprod as cumprod
+    from rlx.numpy.cumulative import cumsum as cumsum
+    from rlx.numpy.cumulative import cumulative_prod as cumulative_prod
+    from rlx.numpy.cumulative import cumulative_sum as cumulative_sum
+    from rlx.numpy.cumulative import diff as diff
+    from rlx.numpy.cumulative import ediff1d as ediff1d
+    from rlx.numpy.cumulative import gradient as gradient
+    from rlx.numpy.cumulative import nancumprod as nancumprod
+    from rlx.numpy.cumulative import nancumsum as nancumsum
+    from rlx.numpy.cumulative import trapezoid as trapezoid
+    from rlx.numpy.cumulative import unwrap as unwrap
+    from rlx.numpy.diagonals import diag as diag
+    from rlx.numpy.diagonals import diagonal as diagonal
+    from rlx.numpy.diagonals import trace as trace
+    from rlx.numpy.dtypes import bool as bool
+    from rlx.numpy.dtypes import can_cast as can_cast
+    from rlx.numpy.dtypes import character as character
+    from rlx.numpy.dtypes import complexfloating as complexfloating
+    from rlx.numpy.dtypes import csingle as csingle
+    from rlx.numpy.dtypes import double as double
+    from rlx.numpy.dtypes import dtype as dtype
+    from rlx.numpy.dtypes import finfo as finfo
+    from rlx.numpy.dtypes import flexible as flexible
+    from rlx.numpy.dtypes import float_ as float_
+    from rlx.numpy.dtypes import floating as floating
+    from rlx.numpy.dtypes import generic as generic
+    from rlx.numpy.dtypes import iinfo as iinfo
+    from rlx.numpy.dtypes import inexact as inexact
+    from rlx.numpy.dtypes import int_ as int_
+    from rlx.numpy.dtypes import integer as integer
+    from rlx.numpy.dtypes import isdtype as isdtype
+    from rlx.numpy.dtypes import issubdtype as issubdtype
+    from rlx.numpy.dtypes import number as number
+    from rlx.numpy.dtypes import object_ as object_
+    from rlx.numpy.dtypes import promote_types as promote_types
+    from rlx.numpy.dtypes import result_type as result_type
+    from rlx.numpy.dtypes import signedinteger as signedinteger
+    from rlx.numpy.dtypes import single as single
+    from rlx.numpy.dtypes import unsignedinteger as unsignedinteger
+    from rlx.numpy.editing import append as append
+    from rlx.numpy.editing import apply_along_axis as apply_along_axis
+    from rlx.numpy.editing import apply_over_axes as apply_over_axes
+    from rlx.numpy.editing import broadcast_shapes as broadcast_shapes
+    from rlx.numpy.editing import choose as choose
+    from rlx.numpy.editing import delete as delete
+    from rlx.numpy.editing import diagflat as diagflat
+    from rlx.numpy.editing import dsplit as dsplit
+    from rlx.numpy.editing import dstack as dstack
+    from rlx.numpy.editing import fill_diagonal as fill_diagonal
+    from rlx.numpy.editing import fromfunction as fromfunction
+    from rlx.numpy.editing import hsplit as hsplit
+    from rlx.numpy.editing import insert as insert
+    from rlx.numpy.editing import piecewise as piecewise
+    from rlx.numpy.editing import put as put
+    from rlx.numpy.editing import put_along_axis as put_along_axis
+    from rlx.numpy.editing import resize as resize
+    from rlx.numpy.editing import rollaxis as rollaxis
+    from rlx.numpy.editing import select as select
+    from rlx.numpy.editing import trim_zeros as trim_zeros
+    from rlx.numpy.editing import unstack as unstack
+    from rlx.numpy.editing import vsplit as vsplit
+    from rlx.numpy.eigenvalues import roots as roots
+    from rlx.numpy.elementwise import abs as abs
+    from rlx.numpy.elementwise import absolute as absolute
+    from rlx.numpy.elementwise import acos as acos
+    from rlx.numpy.elementwise import acosh as acosh
+    from rlx.numpy.elementwise import angle as angle
+    from rlx.numpy.elementwise import arccos as arccos
+    from rlx.numpy.elementwise import arccosh as arccosh
+    from rlx.numpy.elementwise import arcsin as arcsin
+    from rlx.numpy.elementwise import arcsinh as arcsinh
+    from rlx.numpy.elementwise import arctan as arctan
+    from rlx.numpy.elementwise import arctanh as arctanh
+    from rlx.numpy.elementwise import around as around
+    from rlx.numpy.elementwise import asin as asin
+    from rlx.numpy.elementwise import asinh as asinh
+    from rlx.numpy.elementwise import astype as astype
+    from rlx.numpy.elementwise import atan as atan
+    from rlx.numpy.elementwise import atan2 as atan2
+    from rlx.numpy.elementwise import atanh as atanh
+    from rlx.numpy.elementwise import bitwise_invert as bitwise_invert
+    from rlx.numpy.elementwise import bitwise_left_shift as bitwise_left_shift
+    from rlx.numpy.elementwise import bitwise_not as bitwise_not
+    from rlx.numpy.elementwise import bitwise_right_shift as bitwise_right_shift
+    from rlx.numpy.elementwise import cbrt as cbrt
+    from rlx.numpy.elementwise import ceil as ceil
+    from rlx.numpy.elementwise import clip as clip
+    from rlx.numpy.elementwise import conj as conj
+    from rlx.numpy.elementwise import conjugate as conjugate
+    from rlx.numpy.elementwise import cos as cos
+    from rlx.numpy.elementwise import cosh as cosh
+    from rlx.numpy.elementwise import deg2rad as deg2rad
+    from rlx.numpy.elementwise import degrees as degrees
+    from rlx.numpy.elementwise import exp as exp
+    from rlx.numpy.elementwise import exp2 as exp2
+    from rlx.numpy.elementwise import expm1 as expm1
+    from rlx.numpy.elementwise import fabs as fabs
+    from rlx.numpy.elementwise import fix as fix
+    from rlx.numpy.elementwise import floor as floor
+    from rlx.numpy.elementwise import imag as imag
+    from rlx.numpy.elementwise import invert as invert
+    from rlx.numpy.elementwise import isclose as isclose
+    from rlx.numpy.elementwise import isfinite as isfinite
+    from rlx.numpy.elementwise import isinf as isinf
+    from rlx.numpy.elementwise import isnan as isnan
+    from rlx.numpy.elementwise import log as log
+    from rlx.numpy.elementwise import log1p as log1p
+    from rlx.numpy.elementwise import log2 as log2
+    from rlx.numpy.elementwise import log10 as log10
+    from rlx.numpy.elementwise import logical_not as logical_not
+    from rlx.numpy.elementwise import mod as mod
+    from rlx.numpy.elementwise import nan_to_num as nan_to_num
+    from rlx.numpy.elementwise import negative as negative
+    from rlx.numpy.elementwise import positive as positive
+    from rlx.numpy.elementwise import pow as pow
+    from rlx.numpy.elementwise import rad2deg as rad2deg
+    from rlx.numpy.elementwise import radians as radians
+    from rlx.numpy.elementwise import real as real
+    from rlx.numpy.elementwise import reciprocal as reciprocal
+    from rlx.numpy.elementwise import rint as rint
+    from rlx.numpy.elementwise import round as round
+    from rlx.numpy.elementwise import sign as sign
+    from rlx.numpy.elementwise import signbit as signbit
+    from rlx.numpy.elementwise import sin as sin
+    from rlx.numpy.elementwise import sinc as sinc
+    from rlx.numpy.elementwise import sinh as sinh
+    from rlx.numpy.elementwise import sqrt as sqrt
+    from rlx.numpy.elementwise import square as square
+    from rlx.numpy.elementwise import tan as tan
+    from rlx.numpy.elementwise import tanh as tanh
+    from rlx.numpy.elementwise import true_divide as true_divide
+    from rlx.numpy.elementwise import trunc as trunc
+    from rlx.numpy.index_tricks import c_ as c_
+    from rlx.numpy.index_tricks import diag_indices as diag_indices
+    from rlx.numpy.index_tricks import diag_indices_from as diag_indices_from
+    from rlx.numpy.index_tricks import index_exp as index_exp
+    from rlx.numpy.index_tricks import indices as indices
+    from rlx.numpy.index_tricks import ix_ as ix_
+    from rlx.numpy.index_tricks import mgrid as mgrid
+    from rlx.numpy.index_tricks import ogrid as ogrid
+    from rlx.numpy.index_tricks import r_ as r_
+    from rlx.numpy.index_tricks import ravel_multi_index as ravel_multi_index
+    from rlx.numpy.index_tricks import s_ as s_
+    from rlx.numpy.index_tricks import tril_indices as tril_indices
+    from rlx.numpy.index_tricks import tril_indices_from as tril_indices_from
+    from rlx.numpy.index_tricks import triu_indices as triu_indices
+    from rlx.numpy.index_tricks import triu_indices_from as triu_indices_from
+    from rlx.numpy.index_tricks import unravel_index as unravel_index
+    from rlx.numpy.indexing import dynamic_slice as dynamic_slice
+    from rlx.numpy.indexing import dynamic_update_slice as dynamic_update_slice
+    from rlx.numpy.indexing import getitem as getitem
+    from rlx.numpy.indexing import take as take
+    from rlx.numpy.indexing import take_along_axis as take_along_axis
+    from rlx.numpy.namespace import __array_api_version__ as __array_api_version__
+    from rlx.numpy.namespace import __array_namespace_info__ as __array_namespace_info__
+    from rlx.numpy.neighbors import packbits as packbits
+    from rlx.numpy.neighbors import spacing as spacing
+    from rlx.numpy.neighbors import unpackbits as unpackbits
+    from rlx.numpy.padding import pad as pad
+    from rlx.numpy.polynomials import convolve as convolve
+    from rlx.numpy.polynomials import correlate as correlate
+    from rlx.numpy.polynomials import poly as poly
+    from rlx.numpy.polynomials import polyadd as polyadd
+    from rlx.numpy.polynomials import polyder as polyder
+    from rlx.numpy.polynomials import polydiv as polydiv
+    from rlx.numpy.polynomials import polyfit as polyfit
+    from rlx.numpy.polynomials import polyint as polyint
+    from rlx.numpy.polynomials import polymul as polymul
+    from rlx.numpy.polynomials import polysub as polysub
+    from rlx.numpy.polynomials import polyval as polyval
+    from rlx.numpy.polynomials import vander as vander
+    from rlx.numpy.products import cross as cross
+    from rlx.numpy.products import dot as dot
+    from rlx.numpy.products import inner as inner
+    from rlx.numpy.products import kron as kron
+    from rlx.numpy.products import matmul as matmul
+    from rlx.numpy.products import matvec as matvec
+    from rlx.numpy.products import outer as outer
+    from rlx.numpy.products import tensordot as tensordot
+    from rlx.numpy.products import vdot as vdot
+    from rlx.numpy.products import vecdot as vecdot
+    from rlx.numpy.products import vecmat as vecmat
+    from rlx.numpy.reductions import all as all
+    from rlx.numpy.reductions import amax as amax
+    from rlx.numpy.reductions import amin as amin
+    from rlx.numpy.reductions import any as any
+    from rlx.numpy.reductions import argmax as argmax
+    from rlx.numpy.reductions import argmin as argmin
+    from rlx.numpy.reductions import average as average
+    from rlx.numpy.reductions import count_nonzero as count_nonzero
+    from rlx.numpy.reductions import max as max
+    from rlx.numpy.reductions import mean as mean
+    from rlx.numpy.reductions import min as min
+    from rlx.numpy.reductions import nanargmax as nanargmax
+    from rlx.numpy.reductions import nanargmin as nanargmin
+    from rlx.numpy.reductions import nanmax as nanmax
+    from rlx.numpy.reductions import nanmean as nanmean
+    from rlx.numpy.reductions import nanmin as nanmin
+    from rlx.numpy.reductions import nanprod as nanprod
+    from rlx.numpy.reductions import nansum as nansum
+    from rlx.numpy.reductions import prod as prod
+    from rlx.numpy.reductions import ptp as ptp
+    from rlx.numpy.reductions import sum as sum
+    from rlx.numpy.repetition import repeat as repeat
+    from rlx.numpy.repetition import tile as tile
+    from rlx.numpy.segments import segment_max as segment_max
+    from rlx.numpy.segments import segment_min as segment_min
+    from rlx.numpy.segments import segment_prod as segment_prod
+    from rlx.numpy.segments import segment_sum as segment_sum
+    from rlx.numpy.sets import argwhere as argwhere
+    from rlx.numpy.sets import compress as compress
+    from rlx.numpy.sets import extract as extract
+    from rlx.numpy.sets import flatnonzero as flatnonzero
+    from rlx.numpy.sets import intersect1d as intersect1d
+    from rlx.numpy.sets import isin as isin
+    from rlx.numpy.sets import nonzero as nonzero
+    from rlx.numpy.sets import setdiff1d as setdiff1d
+    from rlx.numpy.sets import setxor1d as setxor1d
+    from rlx.numpy.sets import union1d as union1d
+    from rlx.numpy.sets import unique as unique
+    from rlx.numpy.sets import unique_all as unique_all
+    from rlx.numpy.sets import unique_counts as unique_counts
+    from rlx.numpy.sets import unique_inverse as unique_inverse
+    from rlx.numpy.sets import unique_values as unique_values
+    from rlx.numpy.sets import where as where
+    from rlx.numpy.shaping import array_split as array_split
+    from rlx.numpy.shaping import atleast_1d as atleast_1d
+    from rlx.numpy.shaping import atleast_2d as atleast_2d
+    from rlx.numpy.shaping import atleast_3d as atleast_3d
+    from rlx.numpy.shaping import block as block
+    from rlx.numpy.shaping import broadcast_arrays as broadcast_arrays
+    from rlx.numpy.shaping import broadcast_to as broadcast_to
+    from rlx.numpy.shaping import column_stack as column_stack
+    from rlx.numpy.shaping import concat as concat
+    from rlx.numpy.shaping import concatenate as concatenate
+    from rlx.numpy.shaping import expand_dims as expand_dims
+    from rlx.numpy.shaping import flip as flip
+    from rlx.numpy.shaping import fliplr as fliplr
+    from rlx.numpy.shaping import flipud as flipud
+    from rlx.numpy.shaping import hstack as hstack
+    from rlx.numpy.shaping import matrix_transpose as matrix_transpose
+    from rlx.numpy.shaping import moveaxis as moveaxis
+    from rlx.numpy.shaping import ndim as ndim
+    from rlx.numpy.shaping import permute_dims as permute_dims
+    from rlx.numpy.shaping import ravel as ravel
+    from rlx.numpy.shaping import reshape as reshape
+    from rlx.numpy.shaping import roll as roll
+    from rlx.numpy.shaping import rot90 as rot90
+    from rlx.numpy.shaping import shape as shape
+    from rlx.numpy.shaping import size as size
+    from rlx.numpy.shaping import split as split
+    from rlx.numpy.shaping import squeeze as squeeze
+    from rlx.numpy.shaping import stack as stack
+    from rlx.numpy.shaping import swapaxes as swapaxes
+    from rlx.numpy.shaping import transpose as transpose
+    from rlx.numpy.shaping import vstack as vstack
+    from rlx.numpy.sorting import argpartition as argpartition
+    from rlx.numpy.sorting import argsort as argsort
+    from rlx.numpy.sorting import digitize as digitize
+    from rlx.numpy.sorting import lexsort as lexsort
+    from rlx.numpy.sorting import partition as partition
+    from rlx.numpy.sorting import searchsorted as searchsorted
+    from rlx.numpy.sorting import sort as sort
+    from rlx.numpy.sorting import sort_complex as sort_complex
+    from rlx.numpy.sorting import top_k as top_k
+    from rlx.numpy.statistics import corrcoef as corrcoef
+    from rlx.numpy.statistics import cov as cov
+    from rlx.numpy.statistics import interp as interp
+    from rlx.numpy.statistics import median as median
+    from rlx.numpy.statistics import nanmedian as nanmedian
+    from rlx.numpy.statistics import nanpercentile as nanpercentile
+    from rlx.numpy.statistics import nanquantile as nanquantile
+    from rlx.numpy.statistics import percentile as percentile
+    from rlx.numpy.statistics import quantile as quantile
+    from rlx.numpy.ufuncs import add as add
+    from rlx.numpy.ufuncs import arctan2 as arctan2
+    from rlx.numpy.ufuncs import bitwise_and as bitwise_and
+    from rlx.numpy.ufuncs import bitwise_or as bitwise_or
+    from rlx.numpy.ufuncs import bitwise_xor as bitwise_xor
+    from rlx.numpy.ufuncs import copysign as copysign
+    from rlx.numpy.ufuncs import divide as divide
+    from rlx.numpy.ufuncs import equal as equal
+    from rlx.numpy.ufuncs import float_power as float_power
+    from rlx.numpy.ufuncs import floor_divide as floor_divide
+    from rlx.numpy.ufuncs import fmax as fmax
+    from rlx.numpy.ufuncs import fmin as fmin
+    from rlx.numpy.ufuncs import fmod as fmod
+    from rlx.numpy.ufuncs import gcd as gcd
+    from rlx.numpy.ufuncs import greater as greater
+    from rlx.numpy.ufuncs import greater_equal as greater_equal
+    from rlx.numpy.ufuncs import heaviside as heaviside
+    from rlx.numpy.ufuncs import hypot as hypot
+    from rlx.numpy.ufuncs import lcm as lcm
+    from rlx.numpy.ufuncs import left_shift as left_shift
+    from rlx.numpy.ufuncs import less as less
+    from rlx.numpy.ufuncs import less_equal as less_equal
+    from rlx.numpy.ufuncs import logaddexp as logaddexp
+    from rlx.numpy.ufuncs import logaddexp2 as logaddexp2
+    from rlx.numpy.ufuncs import logical_and as logical_and
+    from rlx.numpy.ufuncs import logical_or as logical_or
+    from rlx.numpy.ufuncs import logical_xor as logical_xor
+    from rlx.numpy.ufuncs import maximum as maximum
+    from rlx.numpy.ufuncs import minimum as minimum
+    from rlx.numpy.ufuncs import multiply as multiply
+    from rlx.numpy.ufuncs import nextafter as nextafter
+    from rlx.numpy.ufuncs import not_equal as not_equal
+    from rlx.numpy.ufuncs import power as power
+    from rlx.numpy.ufuncs import remainder as remainder
+    from rlx.numpy.ufuncs import right_shift as right_shift
+    from rlx.numpy.ufuncs import subtract as subtract
+    from rlx.numpy.updates import index_add as index_add
+    from rlx.numpy.updates import index_change as index_change
+    from rlx.numpy.updates import index_set as index_set
+    from rlx.numpy.variance import nanstd as nanstd
+    from rlx.numpy.variance import nanvar as nanvar
+    from rlx.numpy.variance import std as std
+    from rlx.numpy.variance import var as var
+    from rlx.numpy.windows import bartlett as bartlett
+    from rlx.numpy.windows import blackman as blackman
+    from rlx.numpy.windows import hamming as hamming
+    from rlx.numpy.windows import hanning as hanning
+    from rlx.numpy.windows import kaiser as kaiser
+else:
+    __getattr__ = _lazily(__name__)
 
 __dir__ = _names_of(__name__)

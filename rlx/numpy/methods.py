@@ -11,28 +11,21 @@ import functools
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlx.ir.shape import Dim
-from rlx.numpy import (
-    cumulative,
-    devices,
-    diagonals,
-    elementwise,
-    indexing,
-    products,
-    reductions,
-    repetition,
-    shaping,
-    sorting,
-    variance,
-)
-from rlx.numpy.index_updates import IndexUpdater
+from rlx.numpy import devices, elementwise, products
 from rlx.runtime.arrays import Array, frozen, plain
 from rlx.tracing.trace import TracedArray, arrays_of, current_trace, suspended
 from rlx.tracing.tracer import Tracer
+
+if TYPE_CHECKING:
+    from rlx.numpy.index_updates import IndexUpdater
+
+_rnp: Any = sys.modules["rlx.numpy"]
+"""The package, which imports the module of a function when it is first used."""
 
 
 class _Methods(Tracer):
@@ -42,11 +35,11 @@ class _Methods(Tracer):
 
     @property
     def T(self) -> Any:  # noqa: N802  NumPy's name
-        return shaping.transpose(self)
+        return _rnp.transpose(self)
 
     @property
     def mT(self) -> Any:  # noqa: N802  NumPy's name
-        return shaping.swapaxes(self, -1, -2)
+        return _rnp.swapaxes(self, -1, -2)
 
     @property
     def real(self) -> Any:
@@ -59,6 +52,8 @@ class _Methods(Tracer):
     @property
     def at(self) -> IndexUpdater:
         """`x.at[i].set(v)` and `x.at[i].add(v)` return an updated copy."""
+        from rlx.numpy.index_updates import IndexUpdater
+
         return IndexUpdater(self)
 
     @property
@@ -73,7 +68,7 @@ class _Methods(Tracer):
         return self
 
     def __getitem__(self, index: Any) -> Any:
-        return indexing.getitem(self, index)
+        return _rnp.getitem(self, index)
 
     def __iter__(self) -> Iterator[Any]:
         self._require_axis("iteration")
@@ -105,83 +100,83 @@ class _Methods(Tracer):
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         del api_version
-        return sys.modules["rlx.numpy"]
+        return _rnp
 
     def block_until_ready(self) -> Any:
         return self
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
-        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+        return _rnp.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def transpose(self, *axes: Any) -> Any:
         if not axes:
-            return shaping.transpose(self)
-        return shaping.transpose(self, axes[0] if len(axes) == 1 else axes)
+            return _rnp.transpose(self)
+        return _rnp.transpose(self, axes[0] if len(axes) == 1 else axes)
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
-        return shaping.swapaxes(self, axis1, axis2)
+        return _rnp.swapaxes(self, axis1, axis2)
 
     def ravel(self, order: str = "C") -> Any:
-        return shaping.ravel(self, order)
+        return _rnp.ravel(self, order)
 
     flatten = ravel
 
     def squeeze(self, axis: Any = None) -> Any:
-        return shaping.squeeze(self, axis)
+        return _rnp.squeeze(self, axis)
 
     def repeat(self, repeats: Any, axis: int | None = None, **how: Any) -> Any:
-        return repetition.repeat(self, repeats, axis, **how)
+        return _rnp.repeat(self, repeats, axis, **how)
 
     def take(self, indices: Any, axis: int | None = None, **how: Any) -> Any:
-        return indexing.take(self, indices, axis, **how)
+        return _rnp.take(self, indices, axis, **how)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        return diagonals.diagonal(self, offset, axis1, axis2)
+        return _rnp.diagonal(self, offset, axis1, axis2)
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        return diagonals.trace(self, offset, axis1, axis2)
+        return _rnp.trace(self, offset, axis1, axis2)
 
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False, **how: Any) -> Any:
-        return reductions.sum(self, axis, dtype, keepdims=keepdims, **how)
+        return _rnp.sum(self, axis, dtype, keepdims=keepdims, **how)
 
     def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False, **how: Any) -> Any:
-        return reductions.prod(self, axis, dtype, keepdims=keepdims, **how)
+        return _rnp.prod(self, axis, dtype, keepdims=keepdims, **how)
 
     def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False, **how: Any) -> Any:
-        return reductions.mean(self, axis, dtype, keepdims=keepdims, **how)
+        return _rnp.mean(self, axis, dtype, keepdims=keepdims, **how)
 
     def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False, **how: Any) -> Any:
-        return variance.var(self, axis, ddof=ddof, keepdims=keepdims, **how)
+        return _rnp.var(self, axis, ddof=ddof, keepdims=keepdims, **how)
 
     def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False, **how: Any) -> Any:
-        return variance.std(self, axis, ddof=ddof, keepdims=keepdims, **how)
+        return _rnp.std(self, axis, ddof=ddof, keepdims=keepdims, **how)
 
     def max(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
-        return reductions.max(self, axis, keepdims=keepdims, **how)
+        return _rnp.max(self, axis, keepdims=keepdims, **how)
 
     def min(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
-        return reductions.min(self, axis, keepdims=keepdims, **how)
+        return _rnp.min(self, axis, keepdims=keepdims, **how)
 
     def any(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
-        return reductions.any(self, axis, keepdims=keepdims, **how)
+        return _rnp.any(self, axis, keepdims=keepdims, **how)
 
     def all(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
-        return reductions.all(self, axis, keepdims=keepdims, **how)
+        return _rnp.all(self, axis, keepdims=keepdims, **how)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        return reductions.argmax(self, axis, keepdims=keepdims)
+        return _rnp.argmax(self, axis, keepdims=keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        return reductions.argmin(self, axis, keepdims=keepdims)
+        return _rnp.argmin(self, axis, keepdims=keepdims)
 
     def cumsum(self, axis: int | None = None, dtype: Any = None) -> Any:
-        return cumulative.cumsum(self, axis, dtype)
+        return _rnp.cumsum(self, axis, dtype)
 
     def cumprod(self, axis: int | None = None, dtype: Any = None) -> Any:
-        return cumulative.cumprod(self, axis, dtype)
+        return _rnp.cumprod(self, axis, dtype)
 
     def dot(self, other: Any, **how: Any) -> Any:
-        return products.dot(self, other, **how)
+        return _rnp.dot(self, other, **how)
 
     def clip(self, min: Any = None, max: Any = None) -> Any:
         return elementwise.clip(self, min, max)
@@ -195,10 +190,10 @@ class _Methods(Tracer):
     conjugate = conj
 
     def sort(self, axis: int | None = -1, **how: Any) -> Any:
-        return sorting.sort(self, axis, **how)
+        return _rnp.sort(self, axis, **how)
 
     def argsort(self, axis: int | None = -1, **how: Any) -> Any:
-        return sorting.argsort(self, axis, **how)
+        return _rnp.argsort(self, axis, **how)
 
 
 _ARITHMETIC = {
@@ -285,7 +280,7 @@ class _OfArray(Array):
         if not _is_traced(index):
             with contextlib.suppress(IndexError):  # raised below, with the source line and a remedy
                 return frozen(np.asarray(self.view(np.ndarray)[index]), self.weak_type)
-        return indexing.getitem(self, index)
+        return _rnp.getitem(self, index)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:

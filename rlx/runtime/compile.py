@@ -6,7 +6,6 @@ What compiles is imported where it is used: a program from the cache needs none 
 from __future__ import annotations
 
 import functools
-import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -39,6 +38,7 @@ from rlx.runtime.lower import (
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram, copy_later
 from rlx.runtime.residents import Residents
 from rlx.runtime.signature import named_params
+from rlx.runtime.thread_count import thread_count
 from rlx.runtime.tuned import with_schedules
 from rlx.target import Target, detect_target
 
@@ -332,28 +332,3 @@ def choose_backend(name: str, blas: str = "auto") -> Backend:
             f"unknown backend {name!r}", remedy="use 'auto', 'c', 'llvm' or 'reference'"
         )
     return backends[name]
-
-
-def _named_threads() -> int | None:
-    named = os.environ.get("RLX_NUM_THREADS")
-    if not named:
-        return None
-    if not (named.isdecimal() and int(named) > 0):
-        raise UnsupportedError(
-            f"RLX_NUM_THREADS={named!r} is no number of threads",
-            remedy="use 1 or more, or unset it",
-        )
-    return int(named)
-
-
-def thread_count(threads: int | None, target: Target) -> int:
-    """Return how many threads to run on: as asked, else RLX_NUM_THREADS, else all cores."""
-    if threads is None:
-        threads = _named_threads() or target.cores
-    try:
-        count = operator.index(threads)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise UnsupportedError(f"cannot run on {threads} threads", remedy="use 1 or more")
-    return count

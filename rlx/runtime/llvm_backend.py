@@ -25,6 +25,7 @@ from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.cache import Cache, cache_directory
 from rlx.runtime.foreign import slot_of
 from rlx.runtime.mpi import mpi_flags
+from rlx.runtime.thread_count import named_threads
 from rlx.runtime.toolchain import has_llvm as has_llvm
 from rlx.runtime.toolchain import has_toolchain
 from rlx.runtime.toolchain import require_llvm as require_llvm
@@ -51,7 +52,10 @@ class CachedLlvmBackend:
     def load(self, module: Module, target: Target) -> NativeModule:
         from rlx.codegen.llvm.jit import LlvmBackend
 
-        return LlvmBackend(resolve=self._resolver(target), cache=self._cache()).load(module, target)
+        backend = LlvmBackend(
+            resolve=self._resolver(target), cache=self._cache(), threads=named_threads()
+        )
+        return backend.load(module, target)
 
     def reload(
         self, code: MachineCode, target: Target, module: Callable[[], Module]

@@ -116,10 +116,13 @@ def claimed_ops() -> Container[str]:
 class _ClaimedOps(Container[str]):
     """Looks an op up when it is asked for, which declares it."""
 
-    def __contains__(self, name: object) -> bool:
+    def __init__(self) -> None:
         with importing():
             from rlx.codegen.kernels.build import has_kernel, has_lowered_kernel
             from rlx.ir.op import OPS
 
-        definition = OPS[str(name)]
-        return has_kernel(definition) or has_lowered_kernel(definition)
+        self._ops, self._have = OPS, (has_kernel, has_lowered_kernel)
+
+    def __contains__(self, name: object) -> bool:
+        definition = self._ops[str(name)]
+        return any(has(definition) for has in self._have)

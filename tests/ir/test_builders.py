@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import GraphError
+from rlx.homes import homes_of
 from rlx.ir.graph import Graph
-from rlx.ir.homes import homes_of
 from rlx.ir.op import OPS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -112,7 +112,8 @@ def test_parameters_have_their_names_order_and_defaults(name: str) -> None:
 def test_most_results_have_a_type(module: str) -> None:
     """That `Array` is what they return, `test_draws` checks."""
     package = importlib.import_module(module)
-    functions = [f for f in map(package.__dict__.get, dir(package)) if inspect.isfunction(f)]
+    named = (getattr(package, name) for name in dir(package))
+    functions = [f for f in named if inspect.isfunction(f)]
     untyped = [f for f in functions if f.__annotations__.get("return") == "Any"]
     assert len(untyped) < 0.1 * len(functions)
 

@@ -13,8 +13,9 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
-from rlx.runtime.compile import choose_backend, compile, thread_count
+from rlx.runtime.compile import choose_backend, compile
 from rlx.runtime.executable import Executable
+from rlx.runtime.thread_count import thread_count
 from rlx.runtime.toolchain import has_toolchain
 from rlx.target import detect_target
 

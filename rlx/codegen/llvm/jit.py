@@ -4,8 +4,8 @@
     native = backend.load(module, target)
     native.address("run")
 
-Large modules are compiled in parts, on all processors of the process. Object code is cached by what
-determines it: the IR text, LLVM's version and the options.
+Large modules are compiled in parts, on several threads. Object code is cached by what determines
+it: the IR text, LLVM's version and the options.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class LlvmBackend:
     resolve: Callable[[str], int | None] = _nowhere
     cache: ObjectCache | None = None
     machine: Machine | None = None
+    threads: int | None = None
+    """Upper bound of those that compile the parts of a module; by default the process's cores."""
 
     @property
     def name(self) -> str:
@@ -75,7 +77,8 @@ class LlvmBackend:
             entries=tuple(entry.name for entry in module.entries),
             externals=tuple(dict.fromkeys((name, name) for p in emitted for name in p.externals)),
         )
-        content = self._objects(code.key, parts, machine, target.cores)
+        threads = min(target.cores, self.threads or target.cores)
+        content = self._objects(code.key, parts, machine, threads)
         loaded = load_objects(content, code, self.resolve)
         source = functools.cache(lambda: (emit_module(module, machine, slots=slots), machine))
         return LlvmModule(code, loaded, source, self.options)

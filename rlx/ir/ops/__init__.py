@@ -7,13 +7,9 @@ first asked for.
 
 from __future__ import annotations
 
-import importlib
-import sys
-import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlx.ir.homes import homes_of
-from rlx.locks import importing
+from rlx.homes import homes_of, lazily
 
 if TYPE_CHECKING:
     from rlx.ir.ops.activation import *
@@ -61,31 +57,12 @@ if TYPE_CHECKING:
     from rlx.ir.ops.stored_products import *
     from rlx.ir.ops.trajectories import *
     from rlx.ir.ops.windows import *
+else:
+    __getattr__ = lazily(__name__)
 
-FAMILIES = tuple(dict.fromkeys(homes_of("op name").values()))
+FAMILIES = tuple(dict.fromkeys(homes_of(__name__).values()))
 """The modules of ops, in the order in which their names replace each other."""
 
 
-class _Ops(types.ModuleType):
-    """Keeps ops that have the name of a module: imports would set the module in their place."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (isinstance(value, types.ModuleType) and name in homes_of("op name")):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Ops
-
-
-def __getattr__(name: str) -> Any:
-    home = homes_of("op name").get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with importing():
-        value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
 def __dir__() -> list[str]:
-    return sorted(homes_of("op name"))
+    return sorted(homes_of(__name__))

@@ -19,6 +19,7 @@ from rlx.codegen.llvm import binding, emit, module
 from rlx.codegen.llvm.emit import emit_module, emit_parts
 from rlx.codegen.llvm.optimize import Options
 from rlx.errors import InternalError
+from rlx.target import detect_target
 from tests.codegen.llvm.native import Array, same_bits
 
 _VALID = "define hidden void @f() { ret void }"
@@ -61,6 +62,24 @@ def test_parts_give_the_bits_of_one_module(
     assert counts[0] > 5
     assert all(map(same_bits, _results(_compiled(tmp_path / "parts", monkeypatch)), expected))
     assert len(counts) == 1  # the second was loaded from the cache
+
+
+@pytest.mark.parametrize(("allowed", "threads"), [("1", 1), ("2", 2), ("1000", None)])
+def test_no_more_threads_compile_than_the_environment_allows(
+    allowed: str, threads: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    used: list[int] = []
+
+    def compile_objects(parts: Any, machine: Any, count: int) -> list[bytes]:
+        used.append(count)
+        return made(parts, machine, count)
+
+    made = binding.compile_objects
+    monkeypatch.setattr(binding, "compile_objects", compile_objects)
+    monkeypatch.setenv("RLX_NUM_THREADS", allowed)
+    _compiled(tmp_path, monkeypatch)
+    cores = detect_target().cores
+    assert used == [min(cores, threads or cores)]
 
 
 def test_each_part_defines_what_no_other_part_does(
