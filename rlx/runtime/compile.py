@@ -27,6 +27,7 @@ from rlx.runtime.image import Image
 from rlx.runtime.interface import Interface, NamedGraph, Origin
 from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
+from rlx.runtime.llvm_library import load_early
 from rlx.runtime.lower import (
     add_io_binding,
     add_setup_at,
@@ -280,6 +281,8 @@ def make(graph: Graph | NamedGraph, cache: ProgramCache, key: str | None, thread
     """Compile a program, and keep it under `key`."""
     origin = _origin(graph)
     if isinstance(graph, Graph):
+        if cache.backend.name == "llvm" and thread_count(None, cache.target) > 1:
+            load_early(cache.target.vector_bytes)
         image, program = prepare(graph, cache, threads)
         stage("machine code")
         native = cache.backend.load(program.module, cache.target)
