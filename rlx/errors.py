@@ -14,7 +14,7 @@ from typing import Any, Self
 from rlx.dataclass import dataclass
 from rlx.public_names import names_of as _names_of
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 """Controls, marks that turn the direction of writing, and halves of surrogate pairs."""
 
 
@@ -35,7 +35,7 @@ def printable(text: str) -> str:
 
     Ends of lines and tabulators remain.
     """
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return re.sub(_CONTROLS, lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class RlxError(Exception):

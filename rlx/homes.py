@@ -7,6 +7,13 @@ imported when they are first used declares them for type checkers:
         from rlx.numpy.creation import arange as arange
     else:
         __getattr__ = lazily(__name__)
+
+So does a file that rarely needs a module of Python's library:
+
+    if TYPE_CHECKING:
+        import subprocess
+    else:
+        (subprocess,) = later("subprocess")
 """
 
 from __future__ import annotations
@@ -62,3 +69,19 @@ class _NamedLikeModules(ModuleType):
         home = homes_of(self.__name__).get(name, self.__name__)
         if not isinstance(value, ModuleType) or home == self.__name__:
             super().__setattr__(name, value)
+
+
+def later(*names: str) -> tuple[Any, ...]:
+    """Return what to use for modules that are imported with the first attribute they are used for.
+
+    `subprocess`, `tempfile` and what they import take as long to load as a small program's trace.
+    """
+    return tuple(map(_Later, names))
+
+
+class _Later:
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._module), name)

@@ -72,7 +72,7 @@ class _Forms:
     def _node(self, node: Node) -> tuple[Any, ...]:
         operands = [(operand.node.index, operand.index) for operand in node.operands]
         version = "" if _is_ours(node.op) else VERSIONS.get(node.op.name)
-        is_check = node.op is ops.check
+        is_check = node.op.name == "check"
         if version is None or (node.op.has(Trait.FOREIGN) and not is_check):
             raise _OpaqueError
         lowering = self._plain(node.lowering)

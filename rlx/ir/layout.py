@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.shape import Extent, Shape, floor_divide, format_shape
-from rlx.ir.winograd import on_both_axes, transforms
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +105,8 @@ class WinogradPanels:
 
     def elements(self, stored: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         """Return the tensor of `shape` whose stored form is given, to some roundings."""
+        from rlx.ir.winograd import on_both_axes, transforms  # few programs need it
+
         points = Panels(self.width).elements(stored, (len(stored), *shape[2:]))
         inverse = np.linalg.pinv(on_both_axes(transforms(self.step).taps))
         return np.tensordot(inverse, points, 1).reshape(shape).astype(stored.dtype)

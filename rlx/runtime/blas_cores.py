@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rlx.homes import later
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.target import Target
+
+if TYPE_CHECKING:
+    import subprocess
+else:
+    (subprocess,) = later("subprocess")
 
 _AVX512 = ("avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd")
 _TRIAL = Path(__file__).with_name("blas_trial.py")

@@ -9,14 +9,20 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
-import shlex
-import shutil
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.errors import InputError, ToolchainError
+from rlx.homes import later
 from rlx.runtime.toolchain import run_tool
+
+if TYPE_CHECKING:
+    import shlex
+    import shutil
+    import sysconfig
+else:
+    shlex, shutil, sysconfig = later("shlex", "shutil", "sysconfig")
 
 _PKG_CONFIG_NAMES = ("openblas", "blis", "cblas")
 _DIRECTORIES = ("/usr/local/lib", "/usr/lib64", "/usr/lib", "/lib", "/opt/homebrew/lib")

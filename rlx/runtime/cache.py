@@ -12,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
+from rlx.homes import later
 from rlx.runtime.cache_place import (
     MAKING,
     PRIVATE_FILE,
@@ -29,6 +30,11 @@ from rlx.runtime.cache_place import (
     sweep,
 )
 from rlx.runtime.cache_place import cache_directory as cache_directory
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    (tempfile,) = later("tempfile")
 
 _DEFAULT_LIMIT = 2 * 1024**3
 _SEAL = ".sha256"

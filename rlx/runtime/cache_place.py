@@ -11,14 +11,20 @@ import atexit
 import contextlib
 import functools
 import os
-import shutil
 import stat
-import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.errors import ToolchainError
+from rlx.homes import later
+
+if TYPE_CHECKING:
+    import shutil
+    import tempfile
+else:
+    shutil, tempfile = later("shutil", "tempfile")
 
 PRIVATE_DIRECTORY, PRIVATE_FILE = 0o700, 0o600
 MAKING = ".making-"

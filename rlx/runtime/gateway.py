@@ -12,21 +12,26 @@ import functools
 import importlib.util
 import os
 import platform
-import sysconfig
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from rlx.errors import ToolchainError
+from rlx.homes import later
 from rlx.locks import unforkable
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.probe import prove
 from rlx.runtime.signature import Array
 from rlx.runtime.toolchain import find_toolchain
 from rlx.target import detect_target
+
+if TYPE_CHECKING:
+    import sysconfig
+else:
+    (sysconfig,) = later("sysconfig")
 
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared")
 _DELAY = 0.1

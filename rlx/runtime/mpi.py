@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
-import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.errors import ToolchainError
+from rlx.homes import later
 from rlx.runtime.toolchain import run_tool
+
+if TYPE_CHECKING:
+    import shlex
+    import shutil
+else:
+    shlex, shutil = later("shlex", "shutil")
 
 
 def mpi_flags() -> tuple[str, ...]:

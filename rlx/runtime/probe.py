@@ -8,17 +8,23 @@ gets flags under which it passes; one for which there are none is refused.
 from __future__ import annotations
 
 import functools
-import shlex
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
+from rlx.homes import later
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.toolchain import Toolchain, run_tool
 from rlx.target import Target, detect_target
+
+if TYPE_CHECKING:
+    import shlex
+    import shutil
+    import subprocess
+else:
+    shlex, shutil, subprocess = later("shlex", "shutil", "subprocess")
 
 _TEMPLATES = Path(__file__).parents[1] / "codegen" / "templates"
 _NARROW = ("-mprefer-vector-width=256",)

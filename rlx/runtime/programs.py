@@ -187,7 +187,7 @@ def versions() -> tuple[str, ...]:
 
 def _source_stamp() -> str:
     """Return the sizes and times of the files of this package: its code decides what comes out."""
-    return content_key(*sorted(_stamps(os.path.dirname(rlx.__file__))))
+    return content_key("\n".join(sorted(_stamps(os.path.dirname(rlx.__file__)))))
 
 
 def _stamps(directory: str) -> Iterator[str]:

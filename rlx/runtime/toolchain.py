@@ -10,15 +10,21 @@ import contextlib
 import functools
 import importlib.util
 import os
-import shlex
-import shutil
 import signal
-import subprocess
 from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING
 
 from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
+from rlx.homes import later
 from rlx.target import Target
+
+if TYPE_CHECKING:
+    import shlex
+    import shutil
+    import subprocess
+else:
+    shlex, shutil, subprocess = later("shlex", "shutil", "subprocess")
 
 _CANDIDATES = ("cc", "gcc", "clang")
 _MICROSOFT = ("cl", "clang-cl")

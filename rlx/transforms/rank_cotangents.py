@@ -18,7 +18,6 @@ from rlx.ir.source_lines import calling_source
 from rlx.passes.communication.varying import Axes
 from rlx.tracing.axes import equal_axes, varying_axes
 from rlx.tracing.trace import element_type
-from rlx.transforms.collectives import psum
 
 
 def share(varying: Axes) -> float:
@@ -54,8 +53,11 @@ def _taken(cotangent: Any, varying: Axes) -> Any:
     own = varying_axes(cotangent)
     copies = [axis for axis in equal_axes(varying) if axis.name not in own]
     parts = [axis.name for axis in equal_axes(varying) if axis.name in own]
-    whole = psum(cotangent, parts) if parts else cotangent
-    return _scaled(whole, product(axis.size for axis in copies))
+    if parts:
+        from rlx.transforms.collectives import psum  # few programs need it
+
+        cotangent = psum(cotangent, parts)
+    return _scaled(cotangent, product(axis.size for axis in copies))
 
 
 def returned(cotangents: Sequence[Any], varying: Sequence[Axes]) -> list[Any]:

@@ -23,7 +23,7 @@ Mode = Literal["vjp_body", "jvp_body"]
 
 def begin(graph: Graph, inputs: Iterable[Value], mode: Mode) -> Rewritten:
     """Spell out the calls that depend on `inputs` and state a rule for `mode`."""
-    if not any(node.op is ops.custom_call for node in graph.nodes):
+    if not any(node.op.name == "custom_call" for node in graph.nodes):
         return unchanged(graph)
     moving = set(inputs)
     target, value_map = Graph(graph.name), dict[Value, Value]()
@@ -31,7 +31,7 @@ def begin(graph: Graph, inputs: Iterable[Value], mode: Mode) -> Rewritten:
         moves = any(operand in moving for operand in node.operands)
         if moves:
             moving.update(node.results)
-        if moves and node.op is ops.custom_call and _states(node, mode):
+        if moves and node.op.name == "custom_call" and _states(node, mode):
             _spell_out(target, node, value_map, mode)
         else:
             copy_node(target, node, value_map)
@@ -41,11 +41,11 @@ def begin(graph: Graph, inputs: Iterable[Value], mode: Mode) -> Rewritten:
 
 def finish(graph: Graph) -> Graph:
     """Return `graph` without the marks of `begin`."""
-    if not any(node.op is ops.custom_derivative for node in graph.nodes):
+    if not any(node.op.name == "custom_derivative" for node in graph.nodes):
         return graph
     target, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
-        if node.op is ops.custom_derivative:
+        if node.op.name == "custom_derivative":
             value_map.update(zip(node.results, (value_map[o] for o in node.operands), strict=False))
         else:
             copy_node(target, node, value_map)

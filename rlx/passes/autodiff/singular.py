@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from rlx.homes import homes_of
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
@@ -21,7 +22,6 @@ from rlx.ir.op import OpDef, Trait
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import expand_to, full
 from rlx.passes.autodiff.registry import zeros_everywhere
-from rlx.passes.autodiff.spectral import spectral_functions
 from rlx.passes.autodiff.sweep import carries, push_forward
 from rlx.passes.rewrite import (
     Rewritten,
@@ -39,16 +39,9 @@ from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.scalars import number
 
 _AXES = ("_contracting", "_batch")
+_DECOMPOSITIONS = "rlx.ir.ops.decompositions"
 _ROOTS: frozenset[OpDef] = frozenset({ops.sqrt, ops.abs, ops.hypot})
-_WITH_BODIES: frozenset[OpDef] = frozenset(
-    {
-        ops.scan,
-        ops.while_loop,
-        ops.cond,
-        ops.switch,
-        ops.checkpoint,
-    }
-)
+_WITH_BODIES = frozenset({"scan", "while_loop", "cond", "switch", "checkpoint"})
 _TERMWISE: frozenset[OpDef] = frozenset(
     {ops.reduce_sum, ops.reduce_mean, ops.reduce_max, ops.cast, ops.cumsum}
 )
@@ -109,7 +102,12 @@ def _is_positive(u: Value) -> bool:
 @graph_pass
 def remove_singularities(graph: Graph) -> Rewritten:
     """Prepare `graph` for differentiation at the singular points of norms and magnitudes."""
-    made = _bodies.rewrite(graph).then(spectral_functions)
+    made = _bodies.rewrite(graph)
+    homes = homes_of("op")
+    if any(homes.get(node.op.name) == _DECOMPOSITIONS for node in made.graph.nodes):
+        from rlx.passes.autodiff.spectral import spectral_functions  # few programs need it
+
+        made = made.then(spectral_functions)
     if not any(node.op in _ROOTS for node in made.graph.nodes):
         return made
     return made.then(common_subexpressions).then(_square_roots).then(_extend_quotients)
@@ -121,7 +119,7 @@ def _bodies(graph: Graph) -> Rewritten:
     changed = {
         node: attrs
         for node in graph.nodes
-        if node.op in _WITH_BODIES
+        if node.op.name in _WITH_BODIES
         and (attrs := map_bodies(node.attrs, remove_singularities)) is not node.attrs
     }
     if not changed:

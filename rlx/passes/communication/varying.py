@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import OpDef, Trait
+from rlx.ir.op import Trait
 from rlx.passes.rewrite import bodies_of
 
 Axes = frozenset[str]
@@ -43,7 +43,7 @@ class Varying:
 
     def _results(self, node: Node) -> Sequence[Axes]:
         given = [self.known.get(operand, NONE) for operand in node.operands]
-        rule = _BODIES.get(node.op)
+        rule = _BODIES.get(node.op.name)
         if rule is not None:
             return rule(node, given)
         return [_after(node, _union(given))] * len(node.results)
@@ -118,13 +118,13 @@ def _stated(node: Node, given: Sequence[Axes]) -> Sequence[Axes]:
     return given[: node.attribute("num_results")]
 
 
-_BODIES: dict[OpDef, Callable[[Node, Sequence[Axes]], Sequence[Axes]]] = {
-    ops.scan: _scan,
-    ops.while_loop: _while_loop,
-    ops.switch: _chosen,
-    ops.cond: _chosen,
-    ops.custom_call: _called,
-    ops.checkpoint: _called,
-    ops.custom_derivative: _stated,
+_BODIES: dict[str, Callable[[Node, Sequence[Axes]], Sequence[Axes]]] = {
+    "scan": _scan,
+    "while_loop": _while_loop,
+    "switch": _chosen,
+    "cond": _chosen,
+    "custom_call": _called,
+    "checkpoint": _called,
+    "custom_derivative": _stated,
 }
-"""Ops that apply bodies to their operands."""
+"""Ops that apply bodies to their operands, by name: this file loads none of them."""

@@ -6,7 +6,6 @@ they go before anything walks over them.
 
 from __future__ import annotations
 
-from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.rewrite import (
     Rewritten,
@@ -31,7 +30,7 @@ def inline_calls(graph: Graph) -> Rewritten:
 def _has_calls(graph: Graph) -> bool:
     """True if there is a call; the rules of calls are not looked at."""
     return any(
-        node.op is ops.custom_call or any(b.once(_has_calls) for b in bodies_of(node.attrs))
+        node.op.name == "custom_call" or any(b.once(_has_calls) for b in bodies_of(node.attrs))
         for node in graph.nodes
     )
 
@@ -46,7 +45,7 @@ def _inlined(graph: Graph, known: dict[int, Graph]) -> Rewritten:
 
     target, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
-        if node.op is ops.custom_call:
+        if node.op.name == "custom_call":
             operands = [value_map[operand] for operand in node.operands]
             with target.attributed(node.source, node.scope):
                 results = target.inline(inner(node.attribute("body")), operands)

@@ -26,7 +26,6 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, is_leaf, unchanged
 from rlx.passes.rewrites.common_subexpressions import is_impure
-from rlx.passes.vmap import vmap
 
 LEAST_TERMS = 16
 """Fewer terms than this are left as they are written."""
@@ -204,6 +203,8 @@ class _Batch:
         return [*self.shared.values(), *self.sources]
 
     def build(self, target: Graph, value_map: dict[Value, Value]) -> Value:
+        from rlx.passes.vmap import vmap  # few programs need it
+
         axes = {name: 0 if name in self.feeds else None for name in (*self.shared, *self.feeds)}
         batched = vmap(self.body, axes, size=self.count)
         operands = [
