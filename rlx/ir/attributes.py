@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 import struct
 import types
 import typing
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,11 +22,12 @@ from rlx.errors import DTypeError, GraphError
 from rlx.ir.dtype import DType, as_dtype
 
 _MISFIT = object()
+_PLAIN = frozenset({bool, int, float, str, type(None), tuple, DType})
 
 
 def conform(name: str, hint: Any, value: Any) -> Any:
     """Return `value` in canonical form, or raise GraphError if it does not fit `hint`."""
-    fitted = _fit(hint, value)
+    fitted = _fitter(hint)(_plain(value))
     if fitted is _MISFIT:
         raise GraphError(
             f"attribute {name} is {value!r}; it must be {describe_hint(hint)}",
@@ -87,45 +89,79 @@ def classes_in(hint: Any) -> dict[str, type[Any]]:
     return found
 
 
-def _fit(hint: Any, value: Any) -> Any:
-    value = _plain(value)
+Fitter: TypeAlias = Callable[[Any], Any]
+"""Returns the canonical form of a plain value, or `_MISFIT`."""
+
+_fitters: dict[int, tuple[Any, Fitter]] = {}
+"""By the identity of a hint, which is kept: unions are equal in any order of what they join."""
+
+
+def _fitter(hint: Any) -> Fitter:
+    """Return what fits values to a type hint; ops have few hints, and each is looked at once."""
+    known = _fitters.get(id(hint))
+    if known is None:
+        known = _fitters[id(hint)] = hint, _make_fitter(hint)
+    return known[1]
+
+
+def _make_fitter(hint: Any) -> Fitter:
     if hint is None or hint is type(None):
-        return None if value is None else _MISFIT
+        return lambda value: None if value is None else _MISFIT
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        fits = (_fit(argument, value) for argument in arguments)
-        return next((fitted for fitted in fits if fitted is not _MISFIT), _MISFIT)
+        return _any_of([_fitter(argument) for argument in arguments])
     if origin is typing.Literal:
-        return value if exact(value) in map(exact, arguments) else _MISFIT
+        allowed = [exact(argument) for argument in arguments]
+        return lambda value: value if exact(value) in allowed else _MISFIT
     if origin is tuple:
-        return _fit_tuple(arguments, value)
-    return _fit_class(hint, value) if isinstance(hint, type) else value
+        return _tuple_of(arguments)
+    return _instance_of(hint) if isinstance(hint, type) else lambda value: value
 
 
-def _fit_tuple(arguments: tuple[Any, ...], value: Any) -> Any:
-    if not isinstance(value, tuple):
+def _any_of(fitters: list[Fitter]) -> Fitter:
+    def fit(value: Any) -> Any:
+        for fitter in fitters:
+            fitted = fitter(value)
+            if fitted is not _MISFIT:
+                return fitted
         return _MISFIT
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
-        arguments = (arguments[0],) * len(value)
-    if len(arguments) != len(value):
-        return _MISFIT
-    items = tuple(_fit(hint, item) for hint, item in zip(arguments, value, strict=True))
-    return _MISFIT if any(item is _MISFIT for item in items) else items
+
+    return fit
 
 
-def _fit_class(hint: type[Any], value: Any) -> Any:
-    if isinstance(value, bool):
-        return value if hint in (bool, object) else _MISFIT
-    if hint is float and isinstance(value, int):
-        return value
+def _tuple_of(hints: tuple[Any, ...]) -> Fitter:
+    is_open = len(hints) == 2 and hints[1] is Ellipsis
+    fitters = [_fitter(hint) for hint in (hints[:1] if is_open else hints)]
+
+    def fit(value: Any) -> Any:
+        if not isinstance(value, tuple) or not (is_open or len(fitters) == len(value)):
+            return _MISFIT
+        each = itertools.repeat(fitters[0], len(value)) if is_open else fitters
+        items = tuple([fitter(_plain(item)) for fitter, item in zip(each, value, strict=True)])
+        return _MISFIT if any(item is _MISFIT for item in items) else items
+
+    return fit
+
+
+def _instance_of(hint: type[Any]) -> Fitter:
     if hint is DType:
-        return _fit_dtype(value)
-    if issubclass(hint, enum.Enum) and isinstance(value, str) and not isinstance(value, hint):
-        return hint(value) if value in hint._value2member_map_ else _MISFIT
-    return value if isinstance(value, hint) else _MISFIT
+        return _fit_dtype
+    members = hint._value2member_map_ if issubclass(hint, enum.Enum) else {}
+    holds_bool, holds_int = hint in (bool, object), hint is float
+
+    def fit(value: Any) -> Any:
+        if isinstance(value, bool):
+            return value if holds_bool else _MISFIT
+        if isinstance(value, hint) or (holds_int and isinstance(value, int)):
+            return value
+        return members.get(value, _MISFIT) if isinstance(value, str) else _MISFIT
+
+    return fit
 
 
 def _fit_dtype(value: Any) -> Any:
+    if isinstance(value, bool):
+        return _MISFIT
     try:
         return _MISFIT if value is None else as_dtype(value)
     except DTypeError:
@@ -133,6 +169,8 @@ def _fit_dtype(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    if value.__class__ in _PLAIN:
+        return value
     if isinstance(value, (np.bool_, np.integer, np.floating)):
         return value.item()
     if isinstance(value, (list, range)):

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import field
 
@@ -198,8 +197,8 @@ def _type_faults(node: Node) -> Iterator[str]:
     """Check operand count, attributes and lowering, and infer the result types again."""
     try:
         check_arity(node.op, len(node.operands))
-        for attribute in dataclasses.fields(node.attrs):
-            conform(attribute.name, attribute.type, getattr(node.attrs, attribute.name))
+        for name, attribute in node.attrs.__dataclass_fields__.items():
+            conform(name, attribute.type, getattr(node.attrs, name))
         operands = tuple(operand.type for operand in node.operands)
         inferred = node.op.infer_types(operands, node.attrs)
         if node.lowering is not None:

@@ -644,6 +644,8 @@ class Kernel:
     """Comment lines printed above the definition: op, nodes, source lines."""
     wakes_threads: bool = True
     """False if its parallel loop is shared only by threads that are awake for other kernels."""
+    known_to_fail: bool | None = field(init=False, default=None, compare=False, repr=False)
+    """What `codegen.entry.can_fail` found, which each call of the kernel depends on."""
 
     @property
     def parallel_loop(self) -> For | None:
