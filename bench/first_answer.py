@@ -4,8 +4,9 @@
 
 Each figure is a process of its own. `first call` is the call of the function that is compiled:
 tracing, compiling and the first result. `process` is all of the process, the interpreter, imports
-and arguments included. Cold is an empty cache, warm the cache that a cold process left. Rounds go
-over the columns in turn; medians are shown, in seconds.
+and arguments included. Cold is an empty cache, warm the cache that a cold process left. On one
+thread (`RLX_NUM_THREADS=1`) LLVM compiles the parts of a large module one after the other. Rounds
+go over the columns in turn; medians are shown, in seconds.
 """
 
 from __future__ import annotations
@@ -22,10 +23,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.first_programs import PROGRAMS, library
+from bench.first_programs import PROGRAMS
 from bench.text import table
 
-COLUMNS = {"llvm": "LLVM cold", "c": "C cold", "warm": "LLVM warm", "jax": "JAX"}
+COLUMNS = {
+    "llvm": "LLVM cold",
+    "one": "LLVM cold, one thread",
+    "c": "C cold",
+    "warm": "LLVM warm",
+    "jax": "JAX",
+}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -69,10 +76,11 @@ def is_run(name: str, column: str) -> bool:
 
 def measure(name: str, column: str, cache: Path) -> tuple[float, float]:
     """Return the seconds of the first call, and of the process that makes it."""
+    threads = {"RLX_NUM_THREADS": "1"} if column == "one" else {}
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, name, column],
-        env=os.environ | {"RLX_CACHE_DIR": str(cache)},
+        env=os.environ | {"RLX_CACHE_DIR": str(cache)} | threads,
         stdout=subprocess.PIPE,
         check=True,
         text=True,
@@ -80,15 +88,8 @@ def measure(name: str, column: str, cache: Path) -> tuple[float, float]:
     return float(done.stdout), time.perf_counter() - started
 
 
-_CHILD = "import sys; from bench.first_answer import first_call; first_call(*sys.argv[1:])"
-
-
-def first_call(name: str, column: str) -> None:
-    """Call a program for the first time in this process, and print the seconds."""
-    function, arguments = PROGRAMS[name].make(library(column))
-    started = time.perf_counter()
-    function(*arguments)
-    print(time.perf_counter() - started)
+_CHILD = "import sys; from bench.first_programs import first_call; first_call(*sys.argv[1:])"
+"""Imports no more than the programs need."""
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Each takes a `Library` and returns a compiled function and its arguments.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -38,7 +39,7 @@ class FirstProgram:
 
 
 def library(column: str) -> Library:
-    """Return JAX for "jax", else rlx with the back end of that name; "warm" is LLVM."""
+    """Return JAX for "jax", else rlx with the back end of that name, or LLVM."""
     if column == "jax":
         import jax
 
@@ -50,7 +51,7 @@ def library(column: str) -> Library:
     import rlx
     import rlx.numpy
 
-    backend = "llvm" if column == "warm" else column
+    backend = "c" if column == "c" else "llvm"
     jit = functools.partial(rlx.jit, backend=backend)
     return Library(rlx.numpy, jit, rlx.value_and_grad, rlx.tree_map, backend)
 
@@ -168,3 +169,11 @@ PROGRAMS = {
     "leaves_2000": FirstProgram(leaves),
     "elementwise_10000": FirstProgram(elementwise),
 }
+
+
+def first_call(name: str, column: str) -> None:
+    """Call a program for the first time in this process, and print the seconds."""
+    function, arguments = PROGRAMS[name].make(library(column))
+    started = time.perf_counter()
+    function(*arguments)
+    print(time.perf_counter() - started)
