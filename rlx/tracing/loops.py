@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rlx.errors import DTypeError, InputError, ShapeError, SymbolicExtentError
+from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.shape import Dim, Extent
+from rlx.ir.ops.bounded_scan import scan_to_extent
+from rlx.ir.shape import Dim, Extent, is_at_most
 from rlx.ir.source_lines import calling_source
 from rlx.passes.rewrite import has_effect
 from rlx.tracing.apply import emit, static_int
@@ -49,22 +50,27 @@ def scan_rows(
     f: Function,
     init: Any,
     xs: Any,
-    length: int | None = None,
+    length: Extent | None = None,
     reverse: bool = False,
     checkpoints: int | Literal["sqrt"] | None = None,
+    *,
+    only: Dim | None = None,
 ) -> Any:
-    """Append the loop `carry, y = f(carry, x)` to the open trace; the rest as `rlx.scan` has it."""
+    """Append the loop `carry, y = f(carry, x)` to the open trace; the rest as `rlx.scan` has it.
+
+    Steps from `only` on are skipped, none or all where it is below 0 or above their number.
+    """
     carries, tree = tree_flatten(init)
     rows, rows_tree = tree_flatten(xs)
     steps = count_steps(rows, leaf_names(rows_tree, "xs"), length)
-    if not isinstance(steps, int):
-        raise SymbolicExtentError(
-            f"the number of steps, {steps}, is symbolic; this function needs a number",
+    if not is_at_most(0, steps):
+        raise ShapeError(
+            f"scan: the number of steps, {steps}, may be negative",
             source=calling_source(),
-            remedy="trace it for a fixed size, or write the loop with rlx.scan",
+            remedy="bound it from below, rlx.Dim(..., min=, max=)",
         )
-    if not carries and not rows:
-        return _scan_of_nothing(f, init, xs, steps)
+    if not rows and (not carries or isinstance(steps, Dim)):
+        return _scan_of_nothing(f, init, xs, steps, reverse, checkpoints)
     inputs = [*specified(tree, carries, "carry"), *_rows(rows_tree, rows)]
     inputs = _renamed(inputs)
     count = len(carries)
@@ -84,15 +90,15 @@ def scan_rows(
         if not effects:
             return tree_unflatten(program.tree, [])  # a loop that gives nothing is none
         body.set_outputs(effects[-1].results[-1:])
-    results = apply(
-        ops.scan,
-        [*given[:count], *captured, *given[count:]],
+    most = steps.upper if isinstance(steps, Dim) else steps
+    results = scan_to_extent(
+        given[:count],
+        captured,
+        given[count:],
         body=body,
-        length=steps,
-        num_carries=count,
-        num_consts=len(captured),
+        length=steps if only is None else only,
         reverse=bool(reverse),
-        checkpoints=_checkpoints(checkpoints, steps),
+        checkpoints=_checkpoints(checkpoints, most),
     )
     results = results[: len(program.weak)]
     last, stacked = tree_unflatten(program.tree, tracers(results, program.weak))
@@ -150,14 +156,18 @@ def _require_condition(cond_fun: Function, condition: TracedFunction) -> None:
         )
 
 
-def _scan_of_nothing(f: Function, init: Any, xs: Any, steps: int) -> Any:
+def _scan_of_nothing(
+    f: Function, init: Any, xs: Any, steps: Extent, reverse: bool,
+    checkpoints: int | Literal["sqrt"] | None,
+) -> Any:  # fmt: skip
     """Run steps that are given no arrays over rows that they do not look at."""
 
     @functools.wraps(f)
     def step(carry: Any, _: Any) -> Any:
         return f(carry, xs)
 
-    return scan_rows(step, init, emit(ops.expand, np.False_, shape=(steps,)), None, False, None)
+    rows = emit(ops.expand, np.False_, shape=(steps,))
+    return scan_rows(step, init, rows, None, reverse, checkpoints)
 
 
 def _rows(tree: TreeDef, leaves: Sequence[Any]) -> list[Specification]:

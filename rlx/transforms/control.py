@@ -29,7 +29,6 @@ from rlx.tracing.pytree import leaf_names, tree_flatten, tree_map
 from rlx.tracing.trace import TracedArray, as_value, element_type, shape_of
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.batch import vmap
-from rlx.transforms.bounded_loops import fori_to_bound, scan_to_bound
 
 Function = Callable[..., Any]
 
@@ -55,22 +54,9 @@ def scan(
     require_arguments("scan", "body", f, ("carry", "x"))
 
     def run(init: Any, xs: Any) -> Any:
-        return _scan(f, init, xs, length, reverse, checkpoints)
+        return scan_rows(f, init, xs, length, reverse, checkpoints)
 
     return at_once("scan", run, init, xs)
-
-
-def _scan(
-    f: Function, init: Any, xs: Any, length: Extent | None = None, reverse: bool = False,
-    checkpoints: int | Literal["sqrt"] | None = None,
-) -> Any:  # fmt: skip
-    """Append a scan to the open trace, to the bound of a number of steps that is symbolic."""
-    leaves, tree = tree_flatten(xs)
-    if leaves or length is not None:
-        length = count_steps(leaves, leaf_names(tree, "xs"), length)
-    if isinstance(length, Dim):
-        return scan_to_bound(f, init, xs, length, reverse, checkpoints)
-    return scan_rows(f, init, xs, length, reverse, checkpoints)
 
 
 def while_loop(
@@ -116,11 +102,10 @@ def fori_loop(
 
     def run(init_val: Any) -> Any:
         count = last - first
-        if isinstance(count, Dim):
-            return fori_to_bound(step, init_val, first, count)
-        counted = rnp.arange(max(count, 0)) + first
+        only = count if isinstance(count, Dim) else None
+        counted = rnp.arange(max(count if only is None else only.upper, 0)) + first
         indices = Tracer(counted.owner, as_value(counted, type.dtype), type.weak)
-        return scan_rows(step, init_val, indices, None, False, None)[0]
+        return scan_rows(step, init_val, indices, only=only)[0]
 
     return at_once("fori_loop", run, init_val)
 
@@ -156,7 +141,7 @@ def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
 
     def run(xs: Any) -> Any:
         if batch_size is None:
-            return _scan(step, None, xs)[1]
+            return scan_rows(step, None, xs)[1]
         return _map_batches(f, xs, static_int(batch_size, "batch_size", calling_source()))
 
     return at_once("map", run, xs)

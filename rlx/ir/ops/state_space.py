@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rlx.errors import ShapeError
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.elementwise import cast, exp, lt
+from rlx.ir.ops.bounded_scan import scan_to_extent
+from rlx.ir.ops.elementwise import cast, exp
 from rlx.ir.ops.linalg import matmul
-from rlx.ir.ops.loops import scan, switch
 from rlx.ir.ops.reduction import reduce_sum
-from rlx.ir.ops.shape import expand, narrow, pad, reshape, transpose
+from rlx.ir.ops.shape import expand, reshape, transpose
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
@@ -42,7 +40,7 @@ def selective_scan(
     state = _zeros(x.graph, given[0].dtype, (batch, channels, state_size))
     rows = [_time_first(given[i]) for i in (0, 1, 3, 4)]
     body = _selective_step(state.type, given[2].type, [row.type for row in rows])
-    _, y = _scan_rows(state, (given[2],), rows, body)
+    _, y = scan_to_extent((state,), (given[2],), rows, body=body, length=steps)
     return _narrowed(_time_first(y), x)
 
 
@@ -91,7 +89,7 @@ def gated_delta_net(
     if state is not None:
         first = _wide(state)
     body = _delta_step(first.type, [row.type for row in rows], state_size)
-    last, y = _scan_rows(first, (), rows, body)
+    last, y = scan_to_extent((first,), (), rows, body=body, length=steps)
     return _narrowed(_time_first(y), q), _narrowed(last, q)
 
 
@@ -108,47 +106,6 @@ def _delta_step(state: TensorType, rows: list[TensorType], size: int) -> Graph:
     following = decayed + _with_axis(k, 3) * correction
     y = matmul(_with_axis(q, 2), following) * size**-0.5
     step.set_outputs([following, reshape(y, shape=v.shape)])
-    return step
-
-
-def _scan_rows(
-    state: Value, consts: Sequence[Value], rows: Sequence[Value], body: Graph
-) -> tuple[Value, Value]:
-    """Return the last state, and the outputs of `body` over all rows.
-
-    A symbolic number of steps runs to its bound, and the steps beyond it are skipped.
-    """
-    steps = rows[0].shape[0]
-    if isinstance(steps, int):
-        last, y = scan(
-            state, *consts, *rows, body=body, length=steps, num_carries=1, num_consts=len(consts)
-        )
-        return last, y
-    graph, bound = state.graph, steps.upper
-    consts = (*consts, graph.extent(value=steps))
-    numbers = graph.iota(type=TensorType(DType.I64, (bound,)))
-    padded = [
-        pad(row, low=(0,) * row.rank, high=(bound - steps, *(0,) * (row.rank - 1))) for row in rows
-    ]
-    last, y = scan(
-        state, *consts, numbers, *padded, body=_skipping(body, len(consts)), length=bound,
-        num_carries=1, num_consts=len(consts),
-    )  # fmt: skip
-    return last, narrow(y, axis=0, start=0, length=steps)
-
-
-def _skipping(body: Graph, consts: int) -> Graph:
-    """Return a step that keeps the state where its number is not below its last const."""
-    step, skip = Graph(f"{body.name}_to_bound"), Graph(f"{body.name}_skipped")
-    given = [_input(step, f"x{i}", leaf.type) for i, leaf in enumerate(body.inputs[:consts])]
-    steps, number = (step.input(name, (), DType.I64) for name in ("steps", "number"))
-    given += [
-        _input(step, f"x{i}", leaf.type) for i, leaf in enumerate(body.inputs[consts:], consts)
-    ]
-    kept, *_ = (_input(skip, str(leaf.node.name), leaf.type) for leaf in body.inputs)
-    _, y = body.outputs
-    skip.set_outputs([kept, _zeros(skip, y.dtype, y.shape)])
-    step.set_outputs(switch(lt(number, steps), *given, branches=(skip, body)))
     return step
 
 
