@@ -27,6 +27,7 @@ from rlx.codegen.c.uses import index_variables, used_names
 from rlx.codegen.c.vector_width import keeps_wide_vectors, touches_doubles
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Invoke, Kernel, Load, Module, Status, Store
+from rlx.codegen.loops.passes.dead_arguments import dead_arguments
 from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.visit import all_expressions, walk
 from rlx.codegen.text import Emitted, identifier, verbatim
@@ -87,6 +88,7 @@ def unit_view(module: Module, symbols: Mapping[str, str], *, is_plain: bool = Fa
 
     A plain one is C99, for any compiler.
     """
+    module = dead_arguments(module)
     defined = (*module.kernels, *module.entries)
     has_doubles = touches_doubles(defined) or any(map(is_source, external_symbols(defined)))
     emitter = ModuleEmitter(

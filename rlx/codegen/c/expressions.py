@@ -8,7 +8,7 @@ from rlx.codegen.c import scalars, vectors
 from rlx.codegen.c.code import Code, Level, call, infix
 from rlx.codegen.c.names import variable_name
 from rlx.codegen.c.prelude import Prelude
-from rlx.codegen.c.spelling import literal, scalar_type
+from rlx.codegen.c.spelling import hexadecimal, literal, scalar_type
 from rlx.codegen.c.uses import is_index
 from rlx.codegen.c.vectors import mask_type
 from rlx.codegen.loops.nodes import (
@@ -44,6 +44,9 @@ from rlx.codegen.loops.visit import operands
 
 _ANY_MASK = 4
 """Lane bytes of a mask that no comparison has given a width."""
+
+
+_BITWISE = (BinaryOp.AND, BinaryOp.OR, BinaryOp.XOR)
 
 
 class ExpressionEmitter:
@@ -217,12 +220,19 @@ class ExpressionEmitter:
                 raise TypeError(f"{type(expr).__name__} is not a scalar expression")
 
     def _scalar_binary(self, expr: Binary, op: BinaryOp, a: Expr, b: Expr) -> Code:
-        left, right, prim = self.code(a), self.code(b), expr.type.prim
+        prim = expr.type.prim
+        left, right = map(self._mask_code if op in _BITWISE else self.code, (a, b))
         if prim is Prim.I64 and is_index(expr, self.indices):
             return scalars.index_binary(self.prelude, op, left, right)
         if prim is Prim.I64 and isinstance(a, Const) and abs(a.value) < 1 << 31:
             left = Code(f"INT64_C({left.text})")
         return scalars.binary(self.prelude, op, prim, left, right)
+
+    def _mask_code(self, expr: Expr) -> Code:
+        """Print an operand of a bitwise operation: literals in hexadecimal."""
+        if isinstance(expr, Const) and expr.type.prim.is_int and not expr.name and expr.value > 9:
+            return Code(hexadecimal(expr))
+        return self.code(expr)
 
     def _lane(self, x: Expr, position: int) -> Code:
         code = vectors.lane(self.code(x), position)

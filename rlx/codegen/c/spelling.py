@@ -88,6 +88,17 @@ def _float_literal(value: float, prim: Prim) -> str:
     return text.replace("e+", "e") + ("f" if prim is Prim.F32 else "")
 
 
+def hexadecimal(constant: Const) -> str:
+    """Return a C literal of a positive integer in hexadecimal: its bits, not its size, matter."""
+    value, prim = int(constant.value), constant.type.prim
+    text = f"0x{value:X}"
+    if prim is Prim.U64:
+        return f"UINT64_C({text})"
+    if prim is Prim.U32:
+        return f"{text}u"
+    return text if value < 1 << 31 else f"INT64_C({text})"
+
+
 def _integer_literal(value: int, prim: Prim) -> str:
     bits = prim.size * 8
     if prim.is_signed and value == -(1 << (bits - 1)):

@@ -69,6 +69,13 @@ def test_bitwise_operators_are_parenthesized_when_mixed() -> None:
     assert conditional(infix(a, "|", b), c, c).text == "(a | b) ? c : c"
 
 
+def test_masks_are_hexadecimal() -> None:
+    k = KernelBuilder("masked")
+    x, y = k.argument("x", Prim.I64), k.argument("y", Prim.I64, writable=True)
+    k.store(y, 0, (k.load(x, 0) & 0xFFFFFFFF) ^ (k.load(x, 1) & 3))
+    assert "y[0] = (x[0] & INT64_C(0xFFFFFFFF)) ^ (x[1] & 3);" in emit_kernel(k.build())
+
+
 def test_two_minus_signs_are_separated() -> None:
     assert prefix("-", prefix("-", Code("x"))).text == "-(-x)"
     assert prefix("-", Code("-1", Level.UNARY)).text == "-(-1)"

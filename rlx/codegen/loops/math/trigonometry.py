@@ -63,7 +63,7 @@ def pick_window(
         chosen = m.let("chosen", (start & stage).ne(0))
         keep = count + stage - 1
         row = [
-            m.let("word", select(chosen, row[i + stage], row[i]))
+            m.let("two_over_pi", select(chosen, row[i + stage], row[i]))
             if i + stage < len(row)
             else row[i]
             for i in range(min(keep, len(row)))
