@@ -112,7 +112,6 @@ rlx.codegen.kernels.sort.network sort/BatchInLanes argsort/BatchInLanes
 """,
     "lowering": """
 rlx.codegen.lower.loops scan while_loop switch
-rlx.codegen.lower.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min fused
 """,
     "no derivative": """
 rlx.passes.autodiff.rules.collective all_reduce_start all_reduce_done
@@ -436,7 +435,6 @@ rlx.codegen.kernels.linalg.schur schur
 rlx.codegen.kernels.linalg.solve solve solve_backward triangular_solve
 rlx.codegen.kernels.linalg.solve_lapack solve/Library
 rlx.codegen.kernels.sort.sort sort argsort topk
-rlx.codegen.lower.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 """,
     "scratch elements": """
 rlx.codegen.kernels.sort.sort sort argsort topk

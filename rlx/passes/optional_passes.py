@@ -18,6 +18,7 @@ OPTIONAL_PASSES = (
     "sort-side-by-side", "split-phases", "channels-last", "tile-convolutions", "use-blas",
     "pack-operands", "tile-ragged", "loop-invariant-code-motion", "propagate-reshapes",
     "start-collectives", "recompute-formulas", "fuse", "row-regions", "share-bodies",
+    "split-reductions",
 )  # fmt: skip
 """In the order of the pipeline; all others make what backends require."""
 

@@ -27,6 +27,7 @@ from rlx.passes.fusion.recompute_formulas import recompute_formulas
 from rlx.passes.fusion.row_regions import row_regions
 from rlx.passes.fusion.scalar_regions import scalar_regions
 from rlx.passes.fusion.share_bodies import share_bodies
+from rlx.passes.fusion.split_reductions import split_reductions
 from rlx.passes.layout.attach_codebooks import attach_codebooks
 from rlx.passes.layout.channels_last import channels_last
 from rlx.passes.layout.choices import no_layout
@@ -210,6 +211,7 @@ def pipeline(
             fuse(seen=miss),  # after all that changes nodes; bodies are final
             row_regions(target),  # after fusion: what products and others compute stays with them
             share_bodies,  # after fusion: bodies are final
+            split_reductions,  # after bodies are shared: a part folds what they hold
             dead_code,  # indices that a fused check of an index makes itself
             order_updates,  # after fusion, which decides what computes an update
             bufferize_loops,  # after fusion: bodies are final but for copies and places

@@ -1,7 +1,6 @@
 """Lowering: legal graphs to programs of thunks and kernels."""
 
 from rlx.codegen.lower import loops as loops
-from rlx.codegen.lower import reduction as reduction
 from rlx.codegen.lower.graph import Program, lower_graph
 from rlx.codegen.lower.registry import lowering
 

@@ -43,23 +43,13 @@ def argument_names(thunks: Sequence[Thunk]) -> dict[int, str]:
     """
     if any(thunk.kind != thunk.node.op.name for thunk in thunks):
         return {}
-    columns = zip(*map(_operand_words, thunks), strict=False)
+    columns = zip(*(map(_last_word, thunk.node.operands) for thunk in thunks), strict=False)
     agreed = map(set, columns)
     named = {
         i: names.pop() for i, names in enumerate(agreed) if len(names) == 1 and "" not in names
     }
     is_scan = thunks[0].node.op is ops.scan
     return named | _scan_names(thunks[0].node, named) if is_scan else named
-
-
-def _operand_words(thunk: Thunk) -> list[str]:
-    """Return the user's names of operands; a part of a node reads other values here and there."""
-    operands = thunk.node.operands
-    same = [
-        number < len(thunk.operands) and thunk.operands[number].type.elements == o.type.elements
-        for number, o in enumerate(operands)
-    ]
-    return [_last_word(o) if is_same else "" for o, is_same in zip(operands, same, strict=True)]
 
 
 def _scan_names(node: Node, named: dict[int, str]) -> dict[int, str]:

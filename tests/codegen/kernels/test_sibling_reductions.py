@@ -7,10 +7,10 @@ import pytest
 
 import rlx
 import rlx.runtime.compile as runtime
-from rlx.codegen.lower.reduction import LARGE
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
+from rlx.passes.fusion.split_reductions import LARGE
 from rlx.runtime.executable import Executable
 
 BACKENDS = ("c", "llvm")

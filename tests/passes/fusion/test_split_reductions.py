@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rlx.codegen.lower import lower_graph
 from rlx.codegen.schedule import Thunk
 from rlx.codegen.schedule_verify import verify_schedule
 from rlx.ir import ops
@@ -99,7 +98,7 @@ def test_any_two_reductions_of_a_large_array_may_be_combined(dtype: DType, exten
 def test_a_large_reduction_is_two_thunks_and_the_first_is_parallel() -> None:
     graph = Graph("sum")
     graph.set_outputs([ops.reduce_sum(graph.input("x", SHAPE), axes=(0, 1))])
-    program = lower_graph(graph)
+    program = lower_for(graph, TARGET)
     first, second = program.schedule.thunks
     assert isinstance(first, Thunk)
     assert isinstance(second, Thunk)
@@ -110,4 +109,4 @@ def test_a_large_reduction_is_two_thunks_and_the_first_is_parallel() -> None:
 def test_a_small_reduction_is_one_thunk() -> None:
     graph = Graph("sum")
     graph.set_outputs([ops.reduce_sum(graph.input("x", (64, 64)), axes=(0, 1))])
-    assert len(lower_graph(graph).schedule.thunks) == 1
+    assert len(lower_for(graph, TARGET).schedule.thunks) == 1
