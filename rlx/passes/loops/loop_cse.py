@@ -7,6 +7,7 @@ or also pushes tangents.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 
 from rlx.dataclass import dataclass
 from rlx.ir import ops
@@ -14,13 +15,13 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import is_loop, loop_signature, rebuild_loop, stacked
 from rlx.ir.op import Trait, may_hold_bodies
 from rlx.passes.rewrite import (
+    GraphPass,
     Rewritten,
     ancestors,
     copy_node,
     finish,
     graph_pass,
-    map_bodies,
-    unchanged,
+    rebuild,
 )
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions, is_impure
 
@@ -35,13 +36,9 @@ def loop_cse(graph: Graph) -> Rewritten:
 
     Run it after `common_subexpressions`, so that equal operands are one value.
     """
-    done = _merge_bodies(graph)
+    done = rebuild(graph, graph.nodes, loop_cse)
     while (pair := _find_pair(done.graph)) is not None:
-        merged = _merged(done.graph, pair)
-        value_map = {
-            old: merged.value_map[v] for old, v in done.value_map.items() if v in merged.value_map
-        }
-        done = Rewritten(merged.graph, value_map)
+        done = done.then(GraphPass("merged", partial(_merged, pair=pair)))
     return done
 
 
@@ -55,18 +52,6 @@ class _Pair:
     positions: list[int]
     moved: list[int]
     """Where the results of `whole` are: residuals stay the last ones."""
-
-
-def _merge_bodies(graph: Graph) -> Rewritten:
-    bodies = [map_bodies(n.attrs, loop_cse) if is_loop(n) else n.attrs for n in graph.nodes]
-    if all(new is node.attrs for new, node in zip(bodies, graph.nodes, strict=True)):
-        return unchanged(graph)
-    target = Graph(graph.name)
-    value_map: dict[Value, Value] = {}
-    for node, attrs in zip(graph.nodes, bodies, strict=True):
-        copy_node(target, node, value_map, attrs=attrs)
-    finish(target, graph, value_map)
-    return Rewritten(target, value_map)
 
 
 def _find_pair(graph: Graph) -> _Pair | None:
