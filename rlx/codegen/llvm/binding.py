@@ -24,12 +24,14 @@ from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.optimize import Options, Pipeline
 from rlx.errors import InternalError, ToolchainError, UnsupportedError
 from rlx.locks import unforkable
-from rlx.target import ARCHITECTURES, Target
+from rlx.target import ARCHITECTURES, Target, detect_target
 
 _library_numbers = itertools.count()
 _BASES = {name: each.system for name, each in ARCHITECTURES.items() if each.system is not None}
 _SYSTEMS = {"windows": "pc-windows", "macos": "apple-macosx"}
 """Of triples with two or three words, whose objects are no ELF: LLVM's vendor and name."""
+_UNREPORTED = {"bf16", "dotprod", "i8mm"}
+"""Features of aarch64 that Linux lists and LLVM does not return as those of the host."""
 _SPEED_LEVELS = {Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
 
 
@@ -37,8 +39,10 @@ _SPEED_LEVELS = {Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
 def host_machine(vector_bytes: int) -> Machine:
     """Return the machine this process runs on, to be used with vectors of `vector_bytes`."""
     _initialize()
-    features = llvm.get_host_cpu_features().flatten()
-    return Machine(llvm.get_default_triple(), llvm.get_host_cpu_name(), features, vector_bytes)
+    triple, found = llvm.get_default_triple(), llvm.get_host_cpu_features()
+    if triple.startswith("aarch64"):
+        found.update(dict.fromkeys(detect_target().features & _UNREPORTED, True))
+    return Machine(triple, llvm.get_host_cpu_name(), found.flatten(), vector_bytes)
 
 
 @functools.cache

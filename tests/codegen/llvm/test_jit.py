@@ -19,7 +19,7 @@ from rlx.codegen.llvm.optimize import Options, Pipeline
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Kernel, LoopKind, Module, Prim, ValueType
 from rlx.errors import ToolchainError
-from rlx.target import detect_target
+from rlx.target import detect_target, named_target
 from tests.codegen.llvm.native import call, load, module_of, number
 
 _MACHINE = Machine("x86_64-unknown-linux-gnu", "x86-64", "", 16)
@@ -155,3 +155,13 @@ def test_large_modules_are_compiled_at_a_lower_level() -> None:
     assert Options().resolved(small, needs_vectorizer=False) == Options(Pipeline.LIGHT, 2)
     assert Options().resolved(large, needs_vectorizer=True) == Options(Pipeline.O2, 1)
     assert Options(code_level=0).resolved(large, needs_vectorizer=False).code_level == 0
+
+
+def test_instructions_that_linux_lists_are_used_on_aarch64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM does not return them among the features of the host."""
+    monkeypatch.setattr(binding, "detect_target", lambda: named_target("aarch64-bf16"))
+    triple = "aarch64-unknown-linux-gnu"
+    monkeypatch.setattr("llvmlite.binding.get_default_triple", lambda: triple)
+    features = binding.host_machine.__wrapped__(16).features.split(",")
+    assert {"+dotprod", "+bf16"} <= set(features)
+    assert "+i8mm" not in features
