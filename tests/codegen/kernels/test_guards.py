@@ -103,7 +103,7 @@ def formulas(draw: st.DrawFn) -> tuple[list[tuple[int, ...]], Formula]:
         value, reads = x + y, 2
         for step, number in steps:
             moved = step(value, number)
-            more = reads * {_with_itself: 2, _concat: 3}.get(step, 1)
+            more = reads * (2 if step is _with_itself else 3 if step is _concat else 1)
             if math.prod(moved.type.static_shape) * more <= _MOST_READS:
                 value, reads = moved, more
         return value * 2.0
