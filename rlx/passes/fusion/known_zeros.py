@@ -19,9 +19,7 @@ Terms = NDArray[Any]
 
 def has_known_zeros(graph: Graph) -> bool:
     """True if a constant or a pad of a graph has absent entries."""
-    return any(
-        node.op in (ops.constant, ops.pad) and node.attribute("structural") for node in graph.nodes
-    )
+    return any(getattr(node.attrs, "structural", False) for node in graph.nodes)
 
 
 def count_live_terms(nodes: Iterable[Node]) -> dict[Value, Terms]:
