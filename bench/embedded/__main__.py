@@ -34,6 +34,11 @@ def export(directory: Path, target: str) -> None:
         classify, directory, name="classify", example_inputs=(weights(), X), param_argnums=(0,),
         output_names=("y",), weights="embed", target=target, emit_only=True,
     )  # fmt: skip
+    write_weights(directory)
+
+
+def write_weights(directory: Path) -> None:
+    """Write `weights.h`, the weights of the network by hand."""
     arrays = (
         f"static const float {name}[] = {{{', '.join(f'{x!r}f' for x in map(float, a.flat))}}};\n"
         for name, a in weights().items()

@@ -1,0 +1,22 @@
+"""Instructions of exported kernels on aarch64, next to those of loops written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.embedded.kernels import counts
+from tests.aot.building import require
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["conv3x3", "matmul"])
+def test_products_take_at_most_as_many_instructions_as_loops_do(
+    kernel: str, tmp_path: Path
+) -> None:
+    """Vectors that the compiler took apart would have five times as many."""
+    require("qemu-aarch64")
+    pytest.importorskip("ziglang")
+    ours, loops = counts(kernel, "aarch64", tmp_path)
+    assert ours <= 1.3 * loops
