@@ -152,11 +152,13 @@ def _compiled_later(cls: Any, every: dict[str, Field[Any]], frozen: bool) -> Cal
 
 
 class _Signature:
-    """The signature of a class whose `__init__` may not be compiled yet."""
+    """The signature of a class whose `__init__` may not be compiled yet; instances have theirs."""
 
     def __get__(self, instance: object, owner: Any) -> Any:
         import inspect
 
+        if instance is not None:
+            raise AttributeError("__signature__")
         found = inspect.signature(getattr(owner.__init__, "compiled", lambda: owner.__init__)())
         return found.replace(parameters=[*found.parameters.values()][1:])
 

@@ -175,3 +175,15 @@ def test_instances_match_by_position() -> None:
     match Derived(1, 2, 3):
         case Derived(x, y, z):
             assert (x, y, z) == (1, 2, 3)
+
+
+def test_an_instance_that_is_called_has_the_signature_of_its_call() -> None:
+    @ours(frozen=True)
+    class Scaled:
+        factor: float
+
+        def __call__(self, x: float) -> float:
+            return self.factor * x
+
+    assert [*inspect.signature(Scaled).parameters] == ["factor"]
+    assert [*inspect.signature(Scaled(2.0)).parameters] == ["x"]
