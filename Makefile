@@ -39,7 +39,8 @@ pytest: $(VENV)/.test
 
 # What reads programs of JAX and PyTorch, and tests of other folders that compare with them or with
 # transformers, in an environment that has these. Without them such tests are skipped; here that
-# they can be imported is the first of them.
+# they can be imported is the first of them. Comparisons run in processes of their own: some switch
+# JAX to 64 bits.
 DOORS := .venv-doors
 IN_DOORS = $(DOORS)/bin/python -m pytest -n auto --dist worksteal --draw $(or $(DRAW),8)
 READERS := tests/jaxpr tests/stablehlo tests/torch
@@ -47,7 +48,8 @@ COMPARED = $(shell grep -rlE --include='test_*.py' \
 	'(importorskip|find_spec)."(jax|torch)|import_transformers|import with_jax' tests)
 doors: $(DOORS)/.doors
 	$(DOORS)/bin/python -c "import jax, torch, transformers"
-	$(IN_DOORS) $(READERS) $(filter-out $(READERS:%=%/%),$(COMPARED))
+	$(IN_DOORS) $(READERS)
+	$(IN_DOORS) $(filter-out $(READERS:%=%/%),$(COMPARED))
 
 $(DOORS)/.doors: pyproject.toml setup.py Makefile
 	test -x $(DOORS)/bin/python || $(PYTHON) -m venv $(DOORS)
