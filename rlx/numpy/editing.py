@@ -50,9 +50,9 @@ def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
 
 
 @function
-def dstack(tup: Sequence[Any]) -> Array:
+def dstack(tup: Sequence[Any], *, dtype: Any = None) -> Array:
     """Join along the third axis."""
-    return concatenate([atleast_3d(x) for x in tup], 2)
+    return concatenate([atleast_3d(x) for x in tup], 2, dtype=dtype)
 
 
 @lists("indices_or_sections")
