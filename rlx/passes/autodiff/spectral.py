@@ -387,6 +387,8 @@ def _is_sum(node: Node) -> bool:
 def _stated_sum(total: Value) -> Value:
     """Return `total` with its derivative stated if it sums numbers of single eigenvalues."""
     node, (x,) = total.node, total.node.operands
+    if not node.attribute("axes"):
+        return total
     *others, last = sorted(axis % x.rank for axis in node.attribute("axes"))
     extents = [x.shape[axis] for axis in (*others, last)]
     if last != x.rank - 1 or 0 in extents or not all(isinstance(e, int) for e in extents):
@@ -491,6 +493,8 @@ def _own_function(h: Value, w: Value, *, own: bool) -> tuple[Graph, list[Value]]
                 inside[start : start + length] = 1
                 labels.append(graph.constant(inside))
     if places.get(h, (0, n)) != (0, n) or (own and h not in places):
+        return None
+    if h.shape[-w.rank :] != w.shape:  # a reshape may have moved the matrices of a batch
         return None
     made = Graph("weights")
     image = {w: made.input("w", w.shape, w.dtype)}

@@ -255,3 +255,20 @@ def test_batches_and_compiled_programs_have_them_too() -> None:
         return rnp.sum(C * ((v * rnp.sin(w)[:, None]) @ rnp.matrix_transpose(v)))
 
     np.testing.assert_allclose(rlx.jit(rlx.grad(whole), backend="c")(stack), found, atol=1e-12)
+
+
+def test_sums_of_values_that_a_reshape_moved_have_their_gradient() -> None:
+    """Batches whose axes are joined, and matrices of one row, whose values have no axis of rows."""
+
+    def joined(a: Any) -> Any:
+        values = rnp.linalg.eigvalsh(a)
+        return rnp.sum(rnp.sin(values.reshape(-1, a.shape[-1])))
+
+    def apart(a: Any) -> Any:
+        return rnp.sum(rnp.sin(rnp.linalg.eigvalsh(a)))
+
+    for shape in ((2, 3, 4, 4), (2, 1, 1)):
+        a = np.random.default_rng(0).standard_normal(shape)
+        a += np.swapaxes(a, -1, -2)
+        found, expected = (rlx.jit(rlx.grad(f), backend="reference")(a) for f in (joined, apart))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
