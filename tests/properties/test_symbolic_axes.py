@@ -79,5 +79,8 @@ def check(record: OpRecord, extent: int, mode: str, backend: str) -> None:
         with np.errstate(all="ignore"):
             found = run.run(arrays)
         bound = max(record.tolerance(output.dtype).rtol for output in fixed.outputs)
+        if mode == "gradient":  # of an exact op it may be a sum, whose order depends on the extent
+            kinds = [found.dtype for found in expected if found.dtype.kind == "f"]
+            bound = max([bound, *(2.0 * float(np.finfo(kind).eps) for kind in kinds)])
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=max(bound, 1e-9), atol=max(bound, 1e-9))
