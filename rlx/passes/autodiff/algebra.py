@@ -123,28 +123,19 @@ def under_mask(multiply: Callable[[Value], Value], g: Value) -> Value:
 
 
 def add_under_mask(a: Value, b: Value) -> Value:
-    """Return `a + b`; of two selections, the selection of the sum where either has chosen."""
+    """Return `a + b`; of two selections, the selection of the sum by what both conditions imply."""
     left, right = _mask_of(a), _mask_of(b)
     if left is None or right is None:
         return a + b
     (condition, x, negated), (other, y, other_negated) = left, right
     if condition is other and negated == other_negated and x.type == y.type == a.type:
         return _masked(condition, x + y, negated)
-    if condition is other:
-        return a + b
-    either = _either(_chosen(condition, negated), _chosen(other, other_negated))
-    return a + b if either is None else _one(ops.where(either, a + b, 0.0))
-
-
-def _either(p: Value, q: Value) -> Value | None:
-    """Return `p or q`, None if one of them always holds; of `r and p`, `r and not p` return `r`."""
-    if _is_negation(p, q) or _is_negation(q, p):
-        return None
-    if p.op is ops.logical_and and q.op is ops.logical_and:
-        (outer, p_inner), (other_outer, q_inner) = p.node.operands, q.node.operands
-        if _is_same(outer, other_outer) and _either(p_inner, q_inner) is None:
-            return outer
-    return _one(ops.logical_or(p, q))
+    if not negated and not other_negated:
+        implied = _implied_by(other)
+        for common in _implied_by(condition):
+            if any(_is_same(common, one) for one in implied):
+                return _one(ops.where(common, a + b, 0.0))
+    return a + b
 
 
 def _mask_of(g: Value) -> tuple[Value, Value, bool] | None:
@@ -171,8 +162,12 @@ def _chosen(condition: Value, negated: bool) -> Value:
     return _one(ops.logical_not(condition)) if negated else condition
 
 
-def _is_negation(p: Value, q: Value) -> bool:
-    return p.op is ops.logical_not and p.node.operands[0] is q
+def _implied_by(condition: Value) -> list[Value]:
+    """Return the conditions around `condition`, from the nearest on, and it first."""
+    found = [condition]
+    while found[-1].op is ops.logical_and:
+        found.append(found[-1].node.operands[0])
+    return found
 
 
 def _is_same(p: Value, q: Value) -> bool:

@@ -120,9 +120,6 @@ NESTED: dict[str, Any] = {
     "three": lambda x: rnp.where(
         x < 5, rnp.where(x < 0, 2 * x, rnp.where(x > 1, rnp.log(x), x)), rnp.exp(x)
     ),
-    "shared root": lambda x: rnp.where(
-        x < 1e9, (lambda s: rnp.where(x > 5, s, rnp.where(x > 1, s + 1, 2 * x)))(rnp.sqrt(x)), 0.0
-    ),
     "activation": lambda x: rnp.where(x < 5, rlx.nn.relu(x) * rnp.where(x > 1, x, 1.0), 1 / x),
 }
 
