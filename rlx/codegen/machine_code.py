@@ -9,7 +9,8 @@ from rlx.dataclass import dataclass
 class MachineCode:
     """Cached machine code, and the data needed to load it again."""
 
-    key: str
+    keys: tuple[str, ...]
+    """Names of the files in the cache: a shared library, or the objects that are linked."""
     entries: tuple[str, ...]
     externals: tuple[tuple[str, str], ...]
     """The functions that it calls, and what each is called where it comes from."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from rlx.runtime.foreign import slot_of
 from rlx.runtime.mpi import mpi_flags
 from rlx.runtime.native import SharedLibrary, pointer_to
 from rlx.runtime.probe import proven_flags
+from rlx.runtime.thread_count import named_threads
 from rlx.runtime.toolchain import Toolchain, find_toolchain
 from rlx.target import Target
 
@@ -62,8 +64,10 @@ class CBackend:
     def load(self, module: Module, target: Target) -> CModule:
         externals = _externals(module)
         names = self._blas_names(externals, target)
-        entries = tuple(entry.name for entry in module.entries)
-        loaded = self._load(_c_text(module), target, _more_flags(externals), entries, names)
+        code = MachineCode((), tuple(entry.name for entry in module.entries), tuple(names.items()))
+        texts = _c_units(module)
+        source = (lambda: texts[0]) if len(texts) == 1 else functools.cache(lambda: _c_text(module))
+        loaded = self._load(texts, target, _more_flags(externals), code, source)
         slots = {symbol: slot_of(symbol) for symbol in foreign_symbols(module)}
         _fill_slots(loaded.library, slots)
         self._fill_blas_slots(loaded.library, names, target)
@@ -71,7 +75,7 @@ class CBackend:
 
     def load_text(self, text: str, target: Target, more_flags: Sequence[str] = ()) -> CModule:
         """Compile and load C as it is: a module's, maybe edited; `more_flags` come last."""
-        return self._load(text, target, more_flags, (), {})
+        return self._load([text], target, more_flags, MachineCode((), (), ()), lambda: text)
 
     def load_file(self, path: Path, target: Target, more_flags: Sequence[str] = ()) -> CModule:
         """Compile and load the C in a file that a user edited."""
@@ -92,7 +96,7 @@ class CBackend:
         self, code: MachineCode, target: Target, module: Callable[[], Module]
     ) -> CModule | None:
         names = self._blas_names([name for name, _ in code.externals], target)
-        library = (self.cache or Cache(cache_directory())).find(code.key, ".so")
+        library = (self.cache or Cache(cache_directory())).find(code.keys[0], ".so")
         if library is None or tuple(names.items()) != code.externals:
             return None
         source = functools.cache(lambda: _c_text(module()))
@@ -122,38 +126,96 @@ class CBackend:
 
     def _load(
         self,
-        text: str,
+        texts: Sequence[str],
         target: Target,
         more_flags: Sequence[str],
-        entries: tuple[str, ...],
-        names: Mapping[str, str],
+        code: MachineCode,
+        source: Callable[[], str],
     ) -> CModule:
+        """Compile the units of a library, or find it, and load it. `code` gets its key."""
         toolchain = self.toolchain or find_toolchain()
         cache = self.cache or Cache(cache_directory())
         flags = (*proven_flags(toolchain, target), *more_flags, *self.more_flags)
         # The compiler takes `native` from this CPU: a shared cache must distinguish CPUs.
         machine = (target.architecture, target.cpu, *sorted(target.features))
-        key = content_key(
-            text, *toolchain.command, toolchain.version, *flags, *machine, _ABI_VERSION
-        )
-        source = cache.fetch(key, ".c", lambda path: _write(path, text))
-        library = cache.fetch(
-            key, ".so", lambda path: toolchain.compile_library(source, path, flags)
-        )
-        code = MachineCode(key, entries, tuple(names.items()))
-        return CModule(code, SharedLibrary(library), lambda: text)
+        same = (*toolchain.command, toolchain.version, *flags, *machine, _ABI_VERSION)
+        keys = [content_key(text, *same) for text in texts]
+        if len(texts) == 1:
+            key = keys[0]
+            file = cache.fetch(key, ".c", lambda path: _write(path, texts[0]))
+            library = cache.fetch(
+                key, ".so", lambda path: toolchain.compile_library(file, path, flags)
+            )
+        else:
+            key = content_key(*keys)
+            units = _Units(
+                toolchain, cache, flags, min(target.cores, named_threads() or target.cores)
+            )
+            library = cache.fetch(key, ".so", lambda path: units.link(texts, keys, path))
+        return CModule(replace(code, keys=(key,)), SharedLibrary(library), source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """Compiles the units of one library at the same time; each one's object is in the cache."""
+
+    toolchain: Toolchain
+    cache: Cache
+    flags: tuple[str, ...]
+    processes: int
+
+    def link(self, texts: Sequence[str], keys: Sequence[str], library: Path) -> None:
+        """Write the shared library of the units."""
+        with tempfile.TemporaryDirectory(dir=library.parent) as directory:
+            places = [Path(directory) / f"{number}.c" for number in range(len(texts))]
+            missing: dict[str, Path] = {}
+            for text, key, place in zip(texts, keys, places, strict=True):
+                content = self.cache.read(key, ".o")
+                if content is None:
+                    _write(place, text)
+                    missing[key] = place
+                else:
+                    place.with_suffix(".o").write_bytes(content)
+            largest = sorted(missing.values(), key=lambda place: -place.stat().st_size)
+            self.toolchain.compile_objects(largest, self.flags, self.processes)
+            for key, place in missing.items():
+                self.cache.keep(key, ".o", place.with_suffix(".o").read_bytes())
+            objects = [place.with_suffix(".o") for place in places]
+            self.toolchain.link_library(objects, library, self.flags)
 
 
 def _c_text(module: Module) -> str:
+    """Return the C text of a module as one unit."""
     from rlx.codegen.c.emit import emit_module
+
+    slots = _slots(module)
+    return emit_module(module, symbols=slots) + _definitions(module, list(slots))
+
+
+def _c_units(module: Module) -> tuple[str, ...]:
+    """Return the C texts that a module is compiled as, on all cores; one for a small module."""
+    from rlx.codegen.c.emit import emit_parts
+
+    slots = _slots(module)
+    *units, last = emit_parts(module, symbols=slots)
+    return (*units, last + _definitions(module, list(slots)))
+
+
+def _slots(module: Module) -> dict[str, str]:
+    """Return what functions that are called by slots are called in the text.
+
+    Under their own names, the loader might bind the calls to functions that are loaded already.
+    """
+    symbols = [*foreign_symbols(module), *filter(is_blas, _externals(module))]
+    return {symbol: f"rlx_call_{symbol}" for symbol in symbols}
+
+
+def _definitions(module: Module, slots: Sequence[str]) -> str:
+    """Return the C text of the external functions that are defined with the module."""
     from rlx.codegen.c.slots import slots_text
     from rlx.codegen.c.sources import sources_of
 
-    # Under their own names, the loader might bind the calls to functions that are loaded already.
-    externals = _externals(module)
-    slots = [*foreign_symbols(module), *filter(is_blas, externals)]
-    text = emit_module(module, symbols={symbol: f"rlx_call_{symbol}" for symbol in slots})
-    return text + sources_of(externals) + slots_text(module, slots)
+    return sources_of(_externals(module)) + slots_text(module, slots)
 
 
 def _fill_slots(library: SharedLibrary, slots: Mapping[str, int | None]) -> None:

@@ -78,14 +78,6 @@ class Cache:
         found = (_read(place) for place in self._places(key, suffix))
         return next((content for content in found if content is not None), None)
 
-    def content(self, key: str, suffix: str, make: Callable[[], bytes]) -> bytes:
-        """Return the content of the file of `key`, made where there is none, and then stored."""
-        found = self.read(key, suffix)
-        if found is None:
-            found = make()
-            self.keep(key, suffix, found)
-        return found
-
     def keep(self, key: str, suffix: str, content: bytes) -> None:
         """Store a file for other processes; a cache that cannot be written is none."""
         if self._refuge() is not None:

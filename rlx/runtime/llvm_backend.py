@@ -60,10 +60,12 @@ class CachedLlvmBackend:
     def reload(
         self, code: MachineCode, target: Target, module: Callable[[], Module]
     ) -> NativeModule | None:
-        content = self._cache().read(code.key, ".o")
-        if content is None:
+        cache = self._cache()
+        found = (cache.read(key, ".o") for key in code.keys)
+        objects = [content for content in found if content is not None]
+        if len(objects) < len(code.keys):
             return None
-        loaded = load_objects(content, code, self._resolver(target))
+        loaded = load_objects(objects, code, self._resolver(target))
         return LlvmModule(code, loaded, functools.cache(lambda: _emitted(module())), Options())
 
     def version(self, target: Target) -> str:

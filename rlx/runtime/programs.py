@@ -96,7 +96,7 @@ class ProgramCache:
             fields = json.loads(facts)
             asked = fields["lapack"]
             externals = tuple((name, linked) for name, linked in fields["externals"])
-            code = MachineCode(fields["code"], tuple(fields["entries"]), externals)
+            code = MachineCode(tuple(fields["code"]), tuple(fields["entries"]), externals)
             image = loads_image(rest, graph)
             interface = interface_of(fields["interface"]) if graph is None else None
         except (FormatError, KeyError, TypeError, ValueError):
@@ -113,7 +113,7 @@ class ProgramCache:
         """
         code, source = native.code, graph if isinstance(graph, Graph) else None
         facts = {
-            "code": code.key,
+            "code": code.keys,
             "entries": code.entries,
             "externals": code.externals,
             "lapack": self.lapack.answer,

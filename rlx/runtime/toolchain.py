@@ -11,8 +11,10 @@ import functools
 import importlib.util
 import os
 import signal
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.dataclass import dataclass
 from rlx.errors import ToolchainError
@@ -23,12 +25,14 @@ if TYPE_CHECKING:
     import shlex
     import shutil
     import subprocess
+    import tempfile
 else:
-    shlex, shutil, subprocess = later("shlex", "shutil", "subprocess")
+    shlex, shutil, subprocess, tempfile = later("shlex", "shutil", "subprocess", "tempfile")
 
 _CANDIDATES = ("cc", "gcc", "clang")
 _MICROSOFT = ("cl", "clang-cl")
 _TIMEOUT_SECONDS = 600
+_POLL_SECONDS = 0.004
 _WORDS_KEPT = 4000
 
 
@@ -56,6 +60,25 @@ class Toolchain:
     ) -> None:
         """Compile `source` into the shared library `library`, or raise ToolchainError."""
         run_tool([*self.command, *flags, "-o", str(library), str(source), *libraries, "-lm"])
+
+    def compile_objects(
+        self, sources: Sequence[Path], flags: tuple[str, ...], processes: int
+    ) -> list[Path]:
+        """Compile each source to an object next to it, by up to so many processes at a time."""
+        only_objects = [flag for flag in flags if flag != "-shared"]
+        objects = [source.with_suffix(".o") for source in sources]
+        run_tools(
+            [
+                [*self.command, *only_objects, "-c", "-o", str(made), str(source)]
+                for source, made in zip(sources, objects, strict=True)
+            ],
+            processes,
+        )
+        return objects
+
+    def link_library(self, objects: Sequence[Path], library: Path, flags: tuple[str, ...]) -> None:
+        """Link objects into the shared library `library`, or raise ToolchainError."""
+        run_tool([*self.command, *flags, "-o", str(library), *map(str, objects), "-lm"])
 
 
 def find_toolchain() -> Toolchain:
@@ -89,9 +112,66 @@ def require_llvm() -> None:
 
 def run_tool(command: list[str]) -> str:
     """Run a tool and return what it printed; a failure quotes its own words."""
+    with _named_failures(command):
+        done = _run_with_children(command)
+    _check(command, done.returncode, done.stderr or done.stdout)
+    return done.stdout
+
+
+def run_tools(commands: Sequence[list[str]], processes: int) -> None:
+    """Run tools, up to `processes` at a time; where one fails, or is interrupted, all are ended."""
+    waiting = list(reversed(commands))
+    running: list[_RunningTool] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < processes:
+                running.append(_RunningTool(waiting.pop()))
+            time.sleep(_POLL_SECONDS)
+            running = [tool for tool in running if not tool.has_ended()]
+    finally:
+        for tool in running:
+            _kill(tool.process)
+            tool.process.wait()
+
+
+class _RunningTool:
+    """A process whose words are read once it has ended."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._limit = time.monotonic() + _TIMEOUT_SECONDS
+        self._words = tempfile.TemporaryFile()  # a pipe that nobody reads would be full
+        with _named_failures(command):
+            self.process = subprocess.Popen(command, stdout=self._words, stderr=self._words)
+
+    def has_ended(self) -> bool:
+        """True if it has ended well; a failure is an error."""
+        code = self.process.poll()
+        if code is None:
+            if time.monotonic() > self._limit:
+                with _named_failures(self._command):
+                    raise subprocess.TimeoutExpired(self._command, _TIMEOUT_SECONDS)
+            return False
+        with self._words:
+            self._words.seek(0)
+            _check(self._command, code, self._words.read().decode(errors="replace"))
+        return True
+
+
+def _check(command: list[str], code: int, words: str) -> None:
+    if code != 0:
+        raise ToolchainError(
+            f"`{shlex.join(command)}` failed with exit code {code}:\n{words.strip()[:_WORDS_KEPT]}",
+            remedy='set CC to another compiler, or use backend="llvm"',
+        )
+
+
+@contextlib.contextmanager
+def _named_failures(command: list[str]) -> Iterator[None]:
+    """Turn what keeps a tool from running into errors that name it."""
     shown = shlex.join(command)
     try:
-        done = _run_with_children(command)
+        yield
     except OSError as error:
         raise ToolchainError(
             f"cannot run `{shown}`: {error.strerror}", remedy="set CC to a compiler that runs"
@@ -106,13 +186,6 @@ def run_tool(command: list[str]) -> str:
             f"`{shown}` did not end in {_TIMEOUT_SECONDS} s",
             remedy='compile a smaller program, or with optimize="size"',
         ) from error
-    if done.returncode != 0:
-        words = (done.stderr or done.stdout).strip()[:_WORDS_KEPT]
-        raise ToolchainError(
-            f"`{shown}` failed with exit code {done.returncode}:\n{words}",
-            remedy='set CC to another compiler, or use backend="llvm"',
-        )
-    return done.stdout
 
 
 def _run_with_children(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -130,7 +203,7 @@ def _run_with_children(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(command, process.returncode, printed, words)
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
+def _kill(process: subprocess.Popen[Any]) -> None:
     """End a process, if it runs still, and what it started: a compiler's driver runs others."""
     started = _descendants(process.pid) if process.poll() is None else []
     process.kill()

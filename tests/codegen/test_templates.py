@@ -30,11 +30,11 @@ CALLS_OF_VERBATIM = {
         "tensor_view",
     },
     "codegen/c/emit.py": {
+        "_view",
         "emit_source",
         "entry_signature",
         "kernel",
         "kernel_prototype",
-        "unit_view",
     },
     "codegen/c/prototypes.py": {"_prototype"},
     "codegen/c/slots.py": {"_target"},

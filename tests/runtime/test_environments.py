@@ -206,7 +206,7 @@ def test_a_full_disk_is_said_once_and_entries_are_kept_for_the_process(
         first = cache.fetch(KEY, ".so", make)
         assert cache.fetch(KEY, ".so", make) == first
         cache.fetch(content_key("other"), ".so", make)
-        assert cache.content(content_key("third"), ".o", lambda: b"y") == b"y"
+        cache.keep(content_key("third"), ".o", b"y")
     assert len(caught) == 1
     assert len(made) == 3  # twice for the first, which was begun in the full directory
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 
 _MAGIC = b"!<arch>\n"
 _HEADER_BYTES = 60
-_SIZE = slice(48, 58)
 _LONGEST_PLAIN_NAME = 15
 
 
@@ -33,24 +32,6 @@ def archive_bytes(members: Mapping[str, bytes], symbols: Mapping[str, str]) -> b
     index = struct.pack(f">{len(symbols) + 1}I", len(symbols), *offsets)
     index += b"".join(symbol.encode() + b"\0" for symbol in symbols)
     return _MAGIC + _member("/", index) + long_names + body
-
-
-def is_archive(content: bytes) -> bool:
-    """True if a file's content is that of an archive."""
-    return content.startswith(_MAGIC)
-
-
-def archive_members(content: bytes) -> list[bytes]:
-    """Return what the members of an archive of `archive_bytes` hold, without index and names."""
-    found, start = [], len(_MAGIC)
-    while start < len(content):
-        header = content[start : start + _HEADER_BYTES]
-        start += _HEADER_BYTES
-        size = int(header[_SIZE])
-        if header[:16].rstrip() not in (b"/", b"//"):
-            found.append(content[start : start + size])
-        start += _even(size)
-    return found
 
 
 def _member_names(members: Mapping[str, bytes]) -> tuple[dict[str, str], str]:

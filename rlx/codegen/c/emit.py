@@ -9,7 +9,7 @@ goldens and inspection). The text depends on the module alone. It needs the comp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
 from rlx.codegen.c.code import comment, fit
@@ -30,9 +30,14 @@ from rlx.codegen.loops.nodes import Invoke, Kernel, Load, Module, Status, Store
 from rlx.codegen.loops.passes.dead_arguments import dead_arguments
 from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.visit import all_expressions, walk
+from rlx.codegen.parts import divide
 from rlx.codegen.text import Emitted, identifier, verbatim
 from rlx.dataclass import dataclass
 
+_PART = 1500
+"""Expressions from which a unit is complete, where a module is compiled as several. GCC takes some
+0.4 s for as many, and 0.03 s more for each unit."""
+_HIDDEN = 'visibility("hidden")'
 _MOST_INLINED = 128
 """Calls of a kernel in one function that a compiler may inline."""
 
@@ -54,7 +59,8 @@ class UnitView:
     """Per block of memory the offsets of its tensors."""
     types: tuple[Emitted, ...]
     externals: tuple[Emitted, ...]
-    entries: tuple[Emitted, ...]
+    prototypes: tuple[Emitted, ...]
+    """Of the entries, and of kernels that are defined in other units."""
     helpers: tuple[Emitted, ...]
     functions: tuple[Emitted, ...]
     kernels: tuple[Emitted, ...]
@@ -74,6 +80,18 @@ def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> 
     return environment().get_template("module.c.j2").render(unit=view)
 
 
+def emit_parts(module: Module, *, symbols: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the C source of `emit_module` as units that link to each other's kernels.
+
+    Kernels that call external functions are in the last. A small module is one unit.
+    """
+    module = dead_arguments(module)
+    parts = divide(module, _PART, stays=lambda kernel: bool(external_symbols((kernel,))))
+    linked = {kernel.name for kernel in module.kernels} if len(parts) > 1 else set()
+    template = environment().get_template("module.c.j2")
+    return tuple(template.render(unit=_view(part, symbols, linked=linked)) for part in parts)
+
+
 def emit_source(symbol: str) -> str:
     """Return the C file of a function that a user brought, by itself."""
     return (
@@ -88,13 +106,24 @@ def unit_view(module: Module, symbols: Mapping[str, str], *, is_plain: bool = Fa
 
     A plain one is C99, for any compiler.
     """
-    module = dead_arguments(module)
+    return _view(dead_arguments(module), symbols, is_plain=is_plain)
+
+
+def _view(
+    module: Module,
+    symbols: Mapping[str, str],
+    *,
+    is_plain: bool = False,
+    linked: Collection[str] = (),
+) -> UnitView:
+    """Return the view of a unit; kernels in `linked` may be called from others, or be in them."""
     defined = (*module.kernels, *module.entries)
     has_doubles = touches_doubles(defined) or any(map(is_source, external_symbols(defined)))
     emitter = ModuleEmitter(
         marks_wide=has_doubles and not is_plain,
         is_plain=is_plain,
         called_often=_called_often(defined),
+        linked=linked,
     )
     kernels = [emitter.kernel(kernel) for kernel in module.kernels]
     kernels += [emitter.kernel(entry, is_entry=True) for entry in module.entries]
@@ -104,7 +133,7 @@ def unit_view(module: Module, symbols: Mapping[str, str], *, is_plain: bool = Fa
         places=tuple(emitter.prelude.places),
         types=tuple(map(verbatim, emitter.prelude.types)),
         externals=tuple(external_prototypes(defined, symbols, is_plain=is_plain)),
-        entries=tuple(entry_signature(entry) for entry in module.entries),
+        prototypes=(*_linked_prototypes(defined, linked), *map(entry_signature, module.entries)),
         helpers=tuple(map(verbatim, emitter.prelude.helpers)),
         functions=tuple(map(verbatim, emitter.functions.texts)),
         kernels=tuple(kernels),
@@ -126,7 +155,7 @@ class ModuleEmitter:
     """Emits kernels that share one prelude and one table of math functions.
 
     `marks_wide` marks kernels that may use the widest vectors. Kernels
-    in `called_often` are not inlined.
+    in `called_often` are not inlined; those in `linked` may be called from other units.
     """
 
     def __init__(
@@ -135,9 +164,11 @@ class ModuleEmitter:
         marks_wide: bool = False,
         is_plain: bool = False,
         called_often: Container[str] = (),
+        linked: Container[str] = (),
     ) -> None:
         self._marks_wide = marks_wide
         self._called_often = called_often
+        self._linked = linked
         self.prelude = Prelude(is_plain=is_plain)
         self.functions = FunctionTable(self.prelude)
 
@@ -156,17 +187,27 @@ class ModuleEmitter:
             emitter.line("return 0;")
         doc = [line for text in kernel.doc for line in comment(text)]
         is_plain = self.prelude.is_plain
-        head = _signature(
-            kernel,
-            names,
-            is_entry=is_entry,
-            tail=") {",
-            is_plain=is_plain,
-            is_called_often=kernel.name in self._called_often,
-        )
+        linkage = "" if is_entry else self._linkage(kernel)
+        head = _signature(kernel, names, linkage, is_entry=is_entry, tail=") {", is_plain=is_plain)
         if self._marks_wide and not is_entry and keeps_wide_vectors(kernel):
             doc.append("WIDE_VECTORS")
         return verbatim("\n".join([*doc, head, *emitter.lines, "}"]))
+
+    def _linkage(self, kernel: Kernel) -> str:
+        """Return the attributes before the type of a kernel's function.
+
+        A kernel that is called many times is not inlined: compilers take more than linear time
+        for functions that grow so.
+
+        A kernel that reads what it writes is not inlined: GCC 12 at -O3 then moves loads of an
+        element after its store, as if the pointers' `restrict` held for the caller's, too. Plain
+        C, which cannot say so, does without `restrict` there.
+        """
+        is_linked = kernel.name in self._linked
+        is_called_often = kernel.name in self._called_often
+        stays = not self.prelude.is_plain and (is_called_often or _updates_in_place(kernel))
+        attributes = [*[_HIDDEN] * is_linked, *["noinline"] * stays]
+        return _attributes("" if is_linked else "static ", attributes)
 
     def _open(
         self, emitter: StatementEmitter, kernel: Kernel, used: set[str], *, is_entry: bool
@@ -189,24 +230,32 @@ class ModuleEmitter:
 def entry_signature(entry: Kernel) -> Emitted:
     """Return the prototype of an entry."""
     names = display_names(dead_code(entry), is_entry=True)
-    return verbatim(_signature(entry, names, is_entry=True, tail=");"))
+    return verbatim(_signature(entry, names, "", is_entry=True, tail=");"))
 
 
-def kernel_prototype(kernel: Kernel) -> Emitted:
+def kernel_prototype(kernel: Kernel, linkage: str = "") -> Emitted:
     """Return the prototype of a kernel that is defined elsewhere."""
     names = display_names(dead_code(kernel), is_entry=False)
-    linkage = _linkage(kernel, is_entry=False)
-    return verbatim(_signature(kernel, names, is_entry=False, tail=");").removeprefix(linkage))
+    return verbatim(_signature(kernel, names, linkage, is_entry=False, tail=");"))
+
+
+def _linked_prototypes(defined: Sequence[Kernel], linked: Container[str]) -> list[Emitted]:
+    """Return the prototypes of the kernels that are called but defined in other units."""
+    calls = (s for kernel in defined for s in walk(kernel.body) if isinstance(s, Invoke))
+    called = {call.kernel.name: call.kernel for call in calls if call.kernel.name in linked}
+    for kernel in defined:
+        called.pop(kernel.name, None)
+    return [kernel_prototype(kernel, _attributes("", [_HIDDEN])) for kernel in called.values()]
 
 
 def _signature(
     kernel: Kernel,
     names: Mapping[str, str],
+    linkage: str,
     *,
     is_entry: bool,
     tail: str,
     is_plain: bool = False,
-    is_called_often: bool = False,
 ) -> str:
     """Return the function's head up to `tail`."""
     is_alone = not (is_plain and _updates_in_place(kernel))
@@ -217,9 +266,6 @@ def _signature(
     if can_fail(kernel) and not is_entry:
         params.append(f"int64_t *{names[FAULT]}")
     returned = "int" if is_entry or can_fail(kernel) else "void"
-    linkage = _linkage(
-        kernel, is_entry=is_entry, is_plain=is_plain, is_called_often=is_called_often
-    )
     head = f"{linkage}{returned} {identifier(function_name(kernel.name))}("
     return "\n".join(fit(head, params or ["void"], tail, ""))
 
@@ -233,22 +279,9 @@ def _called_often(kernels: Sequence[Kernel]) -> set[str]:
     return found
 
 
-def _linkage(
-    kernel: Kernel, *, is_entry: bool, is_plain: bool = False, is_called_often: bool = False
-) -> str:
-    """Return the attributes before the type of the function.
-
-    A kernel that is called many times is not inlined: compilers take more than linear time for
-    functions that grow so.
-
-    A kernel that reads what it writes is not inlined: GCC 12 at -O3 then moves loads of an
-    element after its store, as if the pointers' `restrict` held for the caller's, too. Plain C,
-    which cannot say so, does without `restrict` there.
-    """
-    if is_entry:
-        return ""
-    stays = not is_plain and (is_called_often or _updates_in_place(kernel))
-    return "static __attribute__((noinline)) " if stays else "static "
+def _attributes(storage: str, attributes: Sequence[str]) -> str:
+    """Return what is before the type of a function."""
+    return storage + (f"__attribute__(({', '.join(attributes)})) " if attributes else "")
 
 
 def _updates_in_place(kernel: Kernel) -> bool:

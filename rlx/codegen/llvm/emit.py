@@ -23,6 +23,7 @@ from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from rlx.codegen.loops.nodes import Block, Buffer, Call, Kernel, Module
 from rlx.codegen.loops.passes.vectorize import vectorize
 from rlx.codegen.loops.visit import blocks, evaluated
+from rlx.codegen.parts import divide
 from rlx.codegen.text import identifier, llvm_comment
 from rlx.dataclass import dataclass
 
@@ -35,8 +36,8 @@ nanosecond, which the smaller code gives back."""
 _MOST_INLINED_LETS = 1600
 """What all copies of a function in a loop's body may bind. LLVM's time grows faster than a block
 of code: at 100 sines of doubles it was a minute and a half."""
-_PART = 96_000
-"""Characters from which a part is complete. LLVM takes about 60 ms for as many, and 2 ms more for
+_PART = 600
+"""Expressions from which a part is complete. LLVM takes some 40 ms for as many, and 2 ms more for
 each part."""
 
 
@@ -76,19 +77,11 @@ def emit_module(
 def emit_parts(
     module: Module, machine: Machine, *, slots: Collection[str] = ()
 ) -> tuple[EmittedModule, ...]:
-    """Return the IR of `emit_module` as modules of bounded size that link to each other's kernels.
-
-    The division depends on the text alone.
-    """
+    """Return the IR of `emit_module` as modules that link to each other's kernels."""
     kernels = frozenset(kernel.name for kernel in module.kernels)
-    parts: list[EmittedModule] = []
-    emitter = _ModuleEmitter(machine, kernels, {}, slots)
-    for kernel in (*module.kernels, *module.entries):
-        if emitter.writer.size >= _PART:
-            parts.append(emitter.emitted(module.name))
-            emitter = _ModuleEmitter(machine, kernels, {}, slots)
-        (emitter.kernel if kernel.name in kernels else emitter.entry)(kernel)
-    return (*parts, emitter.emitted(module.name))
+    return tuple(
+        emit_module(part, machine, exported=kernels, slots=slots) for part in divide(module, _PART)
+    )
 
 
 class _ModuleEmitter:

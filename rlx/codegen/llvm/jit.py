@@ -4,8 +4,8 @@
     native = backend.load(module, target)
     native.address("run")
 
-Large modules are compiled in parts, on several threads. Object code is cached by what determines
-it: the IR text, LLVM's version and the options.
+Large modules are compiled in parts, on several threads. The object code of each part is cached by
+what determines it: the IR text, LLVM's version and the options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Protocol, TypeAlias
 
-from rlx.codegen.aot.archive import archive_bytes
 from rlx.codegen.foreign import foreign_symbols
 from rlx.codegen.llvm import binding
 from rlx.codegen.llvm.emit import emit_module, emit_parts
@@ -34,8 +33,12 @@ Part: TypeAlias = tuple[str, Options]
 class ObjectCache(Protocol):
     """Where compiled objects are kept between processes."""
 
-    def content(self, key: str, suffix: str, make: Callable[[], bytes]) -> bytes:
-        """Return the content of the file of `key`, made where there is none, and then stored."""
+    def read(self, key: str, suffix: str) -> bytes | None:
+        """Return the content of the file of `key`, or None where there is none."""
+        ...
+
+    def keep(self, key: str, suffix: str, content: bytes) -> None:
+        """Store the file of `key`."""
         ...
 
 
@@ -73,31 +76,39 @@ class LlvmBackend:
             for p in emitted
         ]
         code = MachineCode(
-            key=_object_key(parts, machine),
+            keys=tuple(_object_key(part, machine) for part in parts),
             entries=tuple(entry.name for entry in module.entries),
             externals=tuple(dict.fromkeys((name, name) for p in emitted for name in p.externals)),
         )
         threads = min(target.cores, self.threads or target.cores)
-        content = self._objects(code.key, parts, machine, threads)
-        loaded = load_objects(content, code, self.resolve)
+        objects = self._objects(code.keys, parts, machine, threads)
+        loaded = load_objects(objects, code, self.resolve)
         source = functools.cache(lambda: (emit_module(module, machine, slots=slots), machine))
         return LlvmModule(code, loaded, source, self.options)
 
-    def _objects(self, key: str, parts: Sequence[Part], machine: Machine, threads: int) -> bytes:
-        def make() -> bytes:
-            objects = binding.compile_objects(parts, machine, threads)
-            if len(objects) == 1:
-                return objects[0]
-            return archive_bytes({f"{number}.o": each for number, each in enumerate(objects)}, {})
+    def _objects(
+        self, keys: Sequence[str], parts: Sequence[Part], machine: Machine, threads: int
+    ) -> list[bytes]:
+        """Return the object code of each part; what is not in the cache is compiled and kept."""
+        cache, found = self.cache, dict[str, bytes]()
+        for key in keys:
+            content = None if cache is None else cache.read(key, ".o")
+            if content is not None:
+                found[key] = content
+        missing = {k: part for k, part in zip(keys, parts, strict=True) if k not in found}
+        made = binding.compile_objects(list(missing.values()), machine, threads) if missing else []
+        for key, code in zip(missing, made, strict=True):
+            found[key] = code
+            if cache is not None:
+                cache.keep(key, ".o", code)
+        return [found[key] for key in keys]
 
-        return make() if self.cache is None else self.cache.content(key, ".o", make)
 
-
-def _object_key(parts: Sequence[Part], machine: Machine) -> str:
+def _object_key(part: Part, machine: Machine) -> str:
     """Name an object by all that determines it."""
+    text, options = part
     digest = hashlib.sha256()
-    known = (binding.version(), repr(machine))
-    for part in (*known, *(part for text, options in parts for part in (repr(options), text))):
-        digest.update(part.encode())
+    for each in (binding.version(), repr(machine), repr(options), text):
+        digest.update(each.encode())
         digest.update(b"\0")
     return digest.hexdigest()

@@ -5,11 +5,10 @@ Nothing here needs LLVM unless its own linker must be asked, or a text is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from rlx.codegen.aot.archive import archive_members, is_archive
 from rlx.codegen.llvm.linker import link
 from rlx.codegen.llvm.loader import MAPS_CODE, LoadedCode, process_symbol
 from rlx.codegen.llvm.machine import Machine
@@ -77,12 +76,11 @@ class LlvmModule:
         return machine, options
 
 
-def load_objects(content: bytes, code: MachineCode, resolve: Resolve) -> Loaded:
-    """Load an object, or an archive of some that call each other.
+def load_objects(objects: Sequence[bytes], code: MachineCode, resolve: Resolve) -> Loaded:
+    """Load objects that call each other.
 
     LLVM links what our own linker does not support, or cannot load here.
     """
-    objects = archive_members(content) if is_archive(content) else [content]
     linked = link(objects) if MAPS_CODE else None
     if linked is not None:
         return LoadedCode(linked, {name: _address(name, resolve) for name in linked.imports})

@@ -28,8 +28,6 @@ class ModuleWriter:
         """What the machine has, in LLVM's spelling: some intrinsics need it."""
         self.needs_vectorizer = False
         """True if a `simd` loop was left scalar."""
-        self.size = 0
-        """Characters of the definitions."""
         self._definitions: dict[str, str] = {}
         self._kernels: dict[str, str] = {}
         """Declarations of the kernels that are called."""
@@ -42,7 +40,6 @@ class ModuleWriter:
         if name not in self._definitions:
             self._definitions[name] = ""  # keeps the place of callers before callees
             self._definitions[name] = emit()
-            self.size += len(self._definitions[name])
 
     def declare(self, name: str, result: str, params: str) -> None:
         """Declare an external function or intrinsic once; the first signature holds."""

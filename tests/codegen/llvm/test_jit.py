@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -96,10 +95,12 @@ class _RecordingCache:
     def made(self) -> int:
         return len(self.kept)
 
-    def content(self, key: str, suffix: str, make: Callable[[], bytes]) -> bytes:
-        if key + suffix not in self.kept:
-            self.kept[key + suffix] = make()
-        return self.kept[key + suffix]
+    def read(self, key: str, suffix: str) -> bytes | None:
+        return self.kept.get(key + suffix)
+
+    def keep(self, key: str, suffix: str, content: bytes) -> None:
+        assert key + suffix not in self.kept
+        self.kept[key + suffix] = content
 
 
 def test_cached_object_is_loaded_instead_of_compiled_again() -> None:

@@ -14,7 +14,6 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.codegen.aot.archive import archive_bytes, archive_members, is_archive
 from rlx.codegen.llvm import binding, emit, module
 from rlx.codegen.llvm.emit import emit_module, emit_parts
 from rlx.codegen.llvm.optimize import Options
@@ -48,7 +47,7 @@ def test_parts_give_the_bits_of_one_module(
     threads: int, maps_code: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     expected = _results(_compiled(tmp_path / "whole", monkeypatch))
-    monkeypatch.setattr(emit, "_PART", 1)
+    monkeypatch.setattr(emit, "_PART", 0)
     monkeypatch.setattr(module, "MAPS_CODE", maps_code)
     counts: list[int] = []
 
@@ -94,21 +93,13 @@ def test_each_part_defines_what_no_other_part_does(
         emit_module(whole, machine).text,
         flags=re.M,
     )
-    monkeypatch.setattr(emit, "_PART", 1)
+    monkeypatch.setattr(emit, "_PART", 0)
     parts = emit_parts(whole, machine)
     assert len(parts) == len(whole.kernels) + len(whole.entries)
     found = re.findall(r"^define .*?@(\w+)\(", "\n".join(part.text for part in parts), re.M)
     for kernel in (*whole.kernels, *whole.entries):
         assert found.count(kernel.name) == 1
     assert {name for part in parts for name in part.externals} == set(single.externals)
-
-
-def test_archives_give_their_members_back() -> None:
-    members = {"0.o": b"odd", "1.o": b"even", "a name of seventeen.o": b""}
-    content = archive_bytes(members, {"f": "1.o"})
-    assert is_archive(content)
-    assert archive_members(content) == list(members.values())
-    assert not is_archive(b"\x7fELF")
 
 
 @pytest.mark.parametrize("threads", [1, 3])
