@@ -70,6 +70,11 @@ examples:
   $ rlx chat SmolLM2-135M-Instruct --quantize q8_0 --system "Answer in one sentence."
   $ rlx chat SmolLM2-135M-Instruct --adapters adapters --max-tokens 64
 """,
+    "embed": """
+examples:
+  $ rlx embed model.gguf --pooling mean --text "The sky is blue." --text "Grass is green."
+  $ rlx embed model.gguf --pooling last --text "The sky is blue." --output vectors.npy
+""",
     "serve": """
 examples:
   $ rlx serve model.gguf --port 8000 --slots 16
@@ -458,15 +463,12 @@ def _add_sampling(parser: ArgumentParser) -> None:
     )
 
 
-def _add_model(parser: ArgumentParser) -> None:
+def _add_text_model(parser: ArgumentParser) -> None:
     """Add what all commands that run language models take."""
     parser.add_argument(
         "model", metavar="MODEL", type=Path, help="a GGUF file, or a folder of safetensors"
     )
     _add_limit(parser)
-    parser.add_argument(
-        "--adapters", metavar="DIR", type=Path, help="a folder with LoRA adapters from peft"
-    )
     parser.add_argument(
         "--quantize", metavar="TYPE", help="pack the weights of a folder: q8_0, q4_k, and so on"
     )
@@ -479,6 +481,15 @@ def _add_model(parser: ArgumentParser) -> None:
         default="exact",
         help="activations that multiply packed weights: f32 (the default), or eight bits",
     )
+    _add_machine(parser)
+
+
+def _add_model(parser: ArgumentParser) -> None:
+    """Add what commands that write texts take."""
+    _add_text_model(parser)
+    parser.add_argument(
+        "--adapters", metavar="DIR", type=Path, help="a folder with LoRA adapters from peft"
+    )
     parser.add_argument(
         "--cache-dtype",
         choices=("f32", "f16", "bf16"),
@@ -486,7 +497,19 @@ def _add_model(parser: ArgumentParser) -> None:
         "f16 for int8)",
     )
     parser.add_argument("--seed", type=seed, default=0, metavar="SEED", help="default: 0")
-    _add_machine(parser)
+
+
+def _add_embed(parser: ArgumentParser) -> None:
+    _add_text_model(parser)
+    parser.add_argument(
+        "--text", action="append", required=True, metavar="TEXT", help="may be given again"
+    )
+    parser.add_argument(
+        "--pooling", choices=("mean", "cls", "last"), help="default: what the model says"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="write an array; default: print lines of JSON"
+    )
 
 
 def _add_serve(parser: ArgumentParser) -> None:
@@ -512,6 +535,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),
     "generate": ("continue a text with a language model", _add_generate),
     "chat": ("talk with a language model, a line at a time", _add_chat),
+    "embed": ("turn texts into vectors with a language model", _add_embed),
     "serve": ("answer OpenAI's HTTP interface with a language model", _add_serve),
     "completion": ("print a completion script for a shell", _add_completion),
 }

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from rlx.language.config import DecoderConfig
+from rlx.language.embedding import EmbeddingModel, load_embedding
 from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
 from rlx.language.sampling import Sampling
@@ -27,6 +28,7 @@ _HOMES = {"ExpertMonitor": "experts", "ExpertPool": "experts", "FineTuning": "tr
 __all__ = [
     "Adapters",
     "DecoderConfig",
+    "EmbeddingModel",
     "ExpertMonitor",
     "ExpertPool",
     "FineTuning",
@@ -36,6 +38,7 @@ __all__ = [
     "TextStream",
     "TextTokenizer",
     "load",
+    "load_embedding",
 ]
 
 

@@ -36,6 +36,8 @@ class Architecture:
     """True if the shares of the chosen experts are divided by their sum."""
     ffn_norm: str = "ffn_norm"
     """The norm before the feed-forward network."""
+    is_causal: bool = True
+    """False for encoders, whose tokens attend to all tokens of a text."""
 
 
 ARCHITECTURES = {
@@ -52,6 +54,8 @@ ARCHITECTURES = {
     "olmo2": Architecture(window_period=4),
     "olmoe": Architecture(shares_sum_to_1=False),
     "phi3": Architecture(),
+    "bert": Architecture(activation="gelu", plain_rope_period=1, is_causal=False),
+    "nomic-bert": Architecture(is_causal=False),
     "gemma": Architecture(activation="gelu_approx", scales_embeddings=True),
     "gemma2": Architecture(
         activation="gelu_approx", scales_embeddings=True, window=4096, window_period=2,

@@ -35,6 +35,8 @@ class ModelType:
     """Tensors that are something else than in other model types."""
     defaults: Config = field(default_factory=dict)
     """Settings that published files leave out."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Settings that are called otherwise in older files."""
 
 
 _AFTER_ATTENTION = {"post_attention_layernorm": "post_attention_norm"}
@@ -48,6 +50,25 @@ _GEMMA3 = ModelType(
         "sliding_window": 4096, "rope_theta": 1e6, "rope_local_base_freq": 1e4,
     },
 )  # fmt: skip
+
+_BERT = {
+    "attention.self.query": "attn_q", "attention.self.key": "attn_k",
+    "attention.self.value": "attn_v", "attention.output.dense": "attn_output",
+    "attention.output.LayerNorm": "attn_output_norm", "intermediate.dense": "ffn_up",
+    "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm",
+}  # fmt: skip
+_NOMIC_BERT = {
+    "attn.Wqkv": "attn_qkv", "attn.out_proj": "attn_output", "mlp.fc11": "ffn_up",
+    "mlp.fc12": "ffn_gate", "mlp.fc2": "ffn_down", "norm1": "attn_output_norm",
+    "norm2": "layer_output_norm", "post_attention_layernorm": "attn_output_norm",
+    "post_mlp_layernorm": "layer_output_norm",
+}  # fmt: skip
+_OLD_NOMIC_BERT = {
+    "n_embd": "hidden_size", "n_head": "num_attention_heads", "n_inner": "intermediate_size",
+    "n_layer": "num_hidden_layers", "n_positions": "max_position_embeddings",
+    "layer_norm_epsilon": "layer_norm_eps", "rotary_emb_base": "rope_theta",
+    "activation_function": "hidden_act",
+}  # fmt: skip
 
 MODEL_TYPES = {
     "llama": ModelType("llama"),
@@ -67,6 +88,10 @@ MODEL_TYPES = {
     "phi3": ModelType("phi3"),
     "gemma": ModelType("gemma", norms_add_1=True, defaults=_TANH),
     "gemma2": ModelType("gemma2", norms_add_1=True, names=_AFTER_ATTENTION, defaults=_TANH),
+    "bert": ModelType("bert", names=_BERT, defaults={"rope_theta": 1e4}),
+    "nomic_bert": ModelType(
+        "nomic-bert", names=_NOMIC_BERT, defaults={"rope_theta": 1e3}, aliases=_OLD_NOMIC_BERT
+    ),
     "gemma3_text": _GEMMA3,
     "gemma3": _GEMMA3,
 }  # fmt: skip
@@ -79,6 +104,7 @@ _KEYS = {
     "attention.head_count_kv": "num_key_value_heads",
     "attention.key_length": "head_dim",
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "attention.layer_norm_epsilon": "layer_norm_eps",
     "context_length": "max_position_embeddings",
     "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping",
@@ -92,10 +118,15 @@ _KEYS = {
 }
 """Keys of GGUF files, and the same in `config.json`."""
 
-_REFUSED = ("clip_qkv", "quantization_config", "use_bidirectional_attention")
+_REFUSED = (
+    "clip_qkv", "quantization_config", "use_bidirectional_attention", "rotary_scaling_factor"
+)  # fmt: skip
 """Settings that change results, and that decoders here have not."""
 
-_ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu_approx"}
+_ACTIVATIONS = {
+    "silu": "silu", "swish": "silu", "swiglu": "silu", "gelu": "gelu",
+    "gelu_pytorch_tanh": "gelu_approx",
+}  # fmt: skip
 
 
 def of_text(config: Config) -> Config:
@@ -132,7 +163,8 @@ class Translation:
 def translated(config: Config, path: str) -> Translation:
     """Return the metadata that a GGUF file of this model has."""
     kind = model_type(config, path)
-    found = {**kind.defaults, **{key: value for key, value in config.items() if value is not None}}
+    given = {key: value for key, value in config.items() if value is not None}
+    found = {**kind.defaults, **{kind.aliases.get(key, key): v for key, v in given.items()}}
     reader = _Reader(found, path, kind)
     reader.check()
     keys = {key: (name, found[name]) for key, name in _KEYS.items() if name in found}
@@ -373,7 +405,14 @@ def _object(found: Any) -> dict[str, Any]:
 
 # Names of tensors
 
-_OUTSIDE = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}
+_OUTSIDE = {
+    "embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output",
+    "embeddings.word_embeddings": "token_embd", "embeddings.LayerNorm": "token_embd_norm",
+    "embeddings.position_embeddings": "position_embd", "emb_ln": "token_embd_norm",
+    "embeddings.token_type_embeddings": "token_types",
+}  # fmt: skip
+_ENDINGS = {"gamma": "weight", "beta": "bias"}
+"""Of norms in older files."""
 _INSIDE = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
@@ -391,11 +430,15 @@ _EXPERTS = {
     "gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up",
     "w2": "down",
 }  # fmt: skip
-_PREFIX = re.compile(r"(?:language_model\.model|model\.language_model|language_model|model)\.")
-_LAYER = re.compile(r"layers\.(0|[1-9]\d{0,5})\.(.+)")
+_PREFIX = re.compile(
+    r"(?:(?:language_model\.model|model\.language_model|language_model|model)\."
+    r"|(?:(?:nomic_)?bert\.)?(?:encoder\.)?)"
+)
+_LAYER = re.compile(r"layers?\.(0|[1-9]\d{0,5})\.(.+)")
 _EXPERT = re.compile(r"(?:mlp|block_sparse_moe)\.experts\.(0|[1-9]\d{0,5})\.(\w+)")
 _IGNORED = re.compile(
     r"(?:model\.)?(?:vision|visual|multi_modal_projector|audio)|.*rotary_emb\.inv_freq$"
+    r"|(?:(?:nomic_)?bert\.)?(?:pooler|cls|embeddings\.position_ids)\b"
 )
 
 
@@ -407,6 +450,7 @@ def gguf_name(name: str, kind: ModelType) -> tuple[str, int | None] | None:
     if _IGNORED.match(name):
         return None
     stem, _, ending = _PREFIX.sub("", name, count=1).rpartition(".")
+    ending = _ENDINGS.get(ending, ending)
     layer = _LAYER.fullmatch(stem)
     if layer is None:
         return f"{_OUTSIDE[stem]}.{ending}", None

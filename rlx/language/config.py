@@ -88,6 +88,8 @@ class DecoderConfig:
     """That of the first training, where the file says so."""
     local_rope_base: float | None
     """The base of layers with a window, whose rope is not scaled then."""
+    causal: bool
+    """False for encoders, whose tokens attend to all tokens of a text."""
     interleaved_rope: bool
     """True if the file's rows of q and k pair even and odd elements of a head."""
     shares_sum_to_1: bool
@@ -176,7 +178,7 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         head_dim=head_dim,
         vocabulary=_vocabulary(file),
         context=number("context_length"),
-        eps=float(metadata.number(f"{architecture}.attention.layer_norm_rms_epsilon")),
+        eps=float(metadata.number(f"{architecture}.{_eps_key(metadata, architecture)}")),
         rope_base=float(metadata.number(f"{architecture}.rope.freq_base", 10000.0)),
         rope_rotated=max(
             by_layer.get("rope_rotated") or (number("rope.dimension_count", head_dim),)
@@ -196,6 +198,7 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         temperature_scale=real("attention.temperature_scale", 0.0),
         original_context=number("rope.scaling.original_context_length", 0),
         local_rope_base=real("rope.freq_base_swa", traits.local_rope_base or 0.0) or None,
+        causal=flag("attention.causal", traits.is_causal),
         interleaved_rope=flag("rope.interleaved", traits.interleaved_rope),
         shares_sum_to_1=flag("expert_weights_norm", traits.shares_sum_to_1),
         window_pattern=metadata.pattern(f"{architecture}.{_PATTERN}", layers),
@@ -204,6 +207,13 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
     _check(metadata, config)
     _check_heads(metadata, config, file)
     return config
+
+
+def _eps_key(metadata: _Metadata, architecture: str) -> str:
+    """Return the key of what norms add to variances: layer norms have one of their own."""
+    key = "attention.layer_norm_epsilon"
+    is_there = f"{architecture}.{key}" in metadata.values
+    return key if is_there else "attention.layer_norm_rms_epsilon"
 
 
 def _cap(metadata: _Metadata, key: str, default: float | None) -> float | None:

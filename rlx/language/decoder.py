@@ -63,14 +63,26 @@ class Decoder:
     def hidden(self, tokens: Value) -> Value:
         """Return what the last layer gives for every token."""
         config = self.config
-        x = self.weights.embedded(tokens)
-        if config.embedding_scale != 1.0:
-            x = x * config.embedding_scale
+        x = self.embedded(tokens)
         for number in range(config.layers):
             self.config = config.of_layer(number)
             x = self.layer(x, number)
         self.config = config
         return x
+
+    def embedded(self, tokens: Value) -> Value:
+        """Return what the first layer takes: embeddings of tokens, and of types and positions."""
+        config, weights = self.config, self.weights
+        x = weights.embedded(tokens)
+        if config.embedding_scale != 1.0:
+            x = x * config.embedding_scale
+        if weights.has("token_types.weight"):  # all tokens of one text are of the first type
+            x = x + ops.narrow(weights.matrix("token_types.weight", config.hidden), axis=0,
+                               start=0, length=1)  # fmt: skip
+        if weights.has("position_embd.weight"):
+            table = weights.matrix("position_embd.weight", config.hidden, self.context)
+            x = x + ops.narrow(table, axis=0, start=0, length=self.rows)
+        return self.if_normed(x, "token_embd_norm")
 
     def logits(self, hidden: Value) -> Value:
         """Return the logits of rows that the last layer gave."""
@@ -83,8 +95,14 @@ class Decoder:
         return logits if cap is None else ops.tanh(logits / cap) * cap
 
     def norm(self, x: Value, name: str, width: int) -> Value:
-        gamma = self.weights.vector(f"{name}.weight", width)
-        result: Value = ops.rms_norm(x, gamma, axis=-1, eps=self.config.eps)
+        """Normalize rows by their mean square, or by mean and variance where there is a bias."""
+        weights, eps = self.weights, self.config.eps
+        gamma = weights.vector(f"{name}.weight", width)
+        if weights.has(f"{name}.bias"):
+            beta = weights.vector(f"{name}.bias", width)
+            centered: Value = ops.layer_norm(x, gamma, beta, axis=-1, eps=eps)
+            return centered
+        result: Value = ops.rms_norm(x, gamma, axis=-1, eps=eps)
         return result
 
     def layer(self, x: Value, number: int) -> Value:
@@ -92,9 +110,11 @@ class Decoder:
         with self.graph.scope(name):
             after = self.attention(self.if_normed(x, f"{name}.attn_norm"), name)
             h = x + self.residual(after, f"{name}.post_attention_norm")
+            h = self.if_normed(h, f"{name}.attn_output_norm")
             before = self.config.traits.ffn_norm
             after = self.feed_forward(self.if_normed(h, f"{name}.{before}"), name)
-            return h + self.residual(after, f"{name}.post_ffw_norm")
+            h = h + self.residual(after, f"{name}.post_ffw_norm")
+            return self.if_normed(h, f"{name}.layer_output_norm")
 
     def if_normed(self, x: Value, name: str) -> Value:
         """Normalize, where the model does."""
@@ -123,6 +143,7 @@ class Decoder:
         """Return what queries, the last of the rows, find in keys and values."""
         config = self.config
         kind = "causal" if config.window is None else "sliding_window"
+        kind = kind if config.causal else "none"
         # A window of w tokens is the token itself and w - 1 before it.
         window = None if config.window is None else config.window - 1
         result: Value = ops.attention(
@@ -217,6 +238,9 @@ class Decoder:
         if weights.has(f"{name}.ffn_gate.weight"):
             gate = weights.linear(x, f"{name}.ffn_gate", wide)
             up = weights.linear(x, f"{name}.ffn_up", wide)
+        elif weights.rows(f"{name}.ffn_up.weight") == wide:
+            inner = self._activated(weights.linear(x, f"{name}.ffn_up", wide))
+            return weights.linear(inner, f"{name}.ffn_down", config.hidden)
         else:
             gate, up = _split(weights.linear(x, f"{name}.ffn_up", 2 * wide), (wide, wide))
         return weights.linear(self._activated(gate) * up, f"{name}.ffn_down", config.hidden)
@@ -251,7 +275,7 @@ class Decoder:
         config, weights = self.config, self.weights
         if not weights.has(f"{name}.ffn_up_shexp.weight"):
             return 0.0
-        wide = weights.file.tensors[f"{name}.ffn_up_shexp.weight"].shape[0]
+        wide = weights.rows(f"{name}.ffn_up_shexp.weight")
         gate = weights.linear(x, f"{name}.ffn_gate_shexp", wide)
         up = weights.linear(x, f"{name}.ffn_up_shexp", wide)
         out = weights.linear(self._activated(gate) * up, f"{name}.ffn_down_shexp", config.hidden)
@@ -303,6 +327,23 @@ def decoder_graph(
     choice = Choice.declared(graph, config.vocabulary, [(history, tokens)])
     token = sampled(graph, logits, choice)
     graph.set_outputs([token, logits, *decoder.state.values()], donated=decoder.state)
+    return graph, weights
+
+
+def hidden_graph(
+    file: ModelFile, *, rows: Dim, accuracy: Accuracy = "exact"
+) -> tuple[Graph, Weights]:
+    """Return the graph of a text's rows `[rows, hidden]`, normalized, and its weights."""
+    config, graph, context = DecoderConfig.of(file), Graph("embedding"), upper(rows)
+    tokens = graph.input("tokens", (rows,), DType.I32)
+    weights = Weights(graph, file, config, None, accuracy)
+
+    def of_rows(table: Array) -> Value:
+        found: Value = ops.narrow(graph.constant(table), axis=0, start=0, length=rows)
+        return found
+
+    decoder = Decoder(graph, config, weights, rows, 0, context, None, of_rows, state={})
+    graph.set_outputs([decoder.if_normed(decoder.hidden(tokens), "output_norm")])
     return graph, weights
 
 

@@ -268,27 +268,38 @@ def load(
     `exact`, and "f16" for `int8`, which rounds more than that elsewhere. A file whose head needs
     more than `limits` raises LimitError.
     """
-    _require_one_of("accuracy", accuracy, get_args(Accuracy))
+    require_one_of("accuracy", accuracy, get_args(Accuracy))
     kept = cache_dtype or ("f16" if accuracy == "int8" else "f32")
-    _require_one_of("cache_dtype", kept, get_args(CacheDType))
+    require_one_of("cache_dtype", kept, get_args(CacheDType))
     if backend == "reference":
         raise UnsupportedError(
             "backend 'reference' keeps no state from run to run, which a language model needs",
             remedy="use 'auto', 'llvm' or 'c'",
         )
     seed_words(seed)
+    file = open_model(path, quantize=quantize, limits=limits)
+    if not DecoderConfig.of(file).causal:
+        raise UnsupportedError(
+            f"{file.path} is a model of embeddings, which writes no text",
+            remedy="use rlx.language.load_embedding, or rlx embed",
+        )
+    size = chosen_context(file, context)
+    return LanguageModel(
+        file, size, sampling or Sampling(), seed, backend, threads, adapters, accuracy, kept
+    )
+
+
+def chosen_context(file: ModelFile, context: int | None) -> int:
+    """Return how many tokens a program is made for: as many as are asked for, if they can be."""
     if context is not None and not isinstance(context, Integral):
         raise InputError(f"a context of {context!r} tokens", remedy="give an integer")
-    file = open_model(path, quantize=quantize, limits=limits)
     own = DecoderConfig.of(file).context
     size = min(own, _CONTEXT) if context is None else int(context)
     if not 1 < size <= own:
         raise InputError(
             f"a context of {size} tokens; the model has {own}", remedy=f"choose 2 to {own}"
         )
-    return LanguageModel(
-        file, size, sampling or Sampling(), seed, backend, threads, adapters, accuracy, kept
-    )
+    return size
 
 
 def open_model(
@@ -305,6 +316,7 @@ def open_model(
     return read(path, limits=limits)
 
 
-def _require_one_of(what: str, given: str, known: tuple[str, ...]) -> None:
+def require_one_of(what: str, given: str, known: tuple[str, ...]) -> None:
+    """Raise InputError for a choice that there is not."""
     if given not in known:
         raise InputError(f"there is no {what} {given!r}", remedy=f"use one of: {', '.join(known)}")

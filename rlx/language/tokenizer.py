@@ -28,6 +28,9 @@ _UNKNOWN = "<unk>"
 _BYTE = re.compile("<0x[0-9A-Fa-f]{2}>")
 """The token of a byte, among pieces."""
 
+_BRACKETED = re.compile(r"\[.*\]")
+"""A token of BERT that is no text."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextTokenizer:
@@ -60,9 +63,15 @@ class TextTokenizer:
         tokens = _list(file, "tokenizer.ggml.tokens")
         special = {name: _special_token(file, name, len(tokens)) for name in ("bos", "eos", "eot")}
         library, template = _library_tokenizer(file, tokens), "tokenizer.chat_template"
-        pieces = metadata["tokenizer.ggml.model"] == "llama"
+        pieces = metadata["tokenizer.ggml.model"] in ("llama", "bert")
         by_default = pieces or _pre_tokenizer(file).adds_start
         adds_start = metadata.get("tokenizer.ggml.add_bos_token", by_default) is True
+        if metadata["tokenizer.ggml.model"] != "bert":
+            adds_end = metadata.get("tokenizer.ggml.add_eos_token") is True
+            _surround(
+                library, tokens, special["bos"] if adds_start else None,
+                special["eos"] if adds_end else None,
+            )  # fmt: skip
         has_prefix = pieces and metadata.get("tokenizer.ggml.add_space_prefix", True)
         types = _types(file, len(tokens))
         return cls(
@@ -91,6 +100,10 @@ class TextTokenizer:
         if self.adds_start and start is not None and ids[:1] != [start]:
             return [start, *ids]
         return ids
+
+    def encode_whole(self, text: str) -> list[int]:
+        """Return the tokens of a text of its own, with those that models put around it."""
+        return encoded(self.library, text, with_special=True)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens; special tokens are left out."""
@@ -146,7 +159,7 @@ def _special_token(file: ModelFile, name: str, count: int) -> int | None:
 
 def _library_tokenizer(file: ModelFile, tokens: list[str]) -> Any:
     kind = _word(file, "tokenizer.ggml.model", "none")
-    builders = {"gpt2": _byte_level, "llama": _sentence_piece}
+    builders = {"gpt2": _byte_level, "llama": _sentence_piece, "bert": _word_piece}
     if kind not in builders:
         raise UnsupportedError(
             f"{file.path}: a tokenizer of model {kind!r} is not supported",
@@ -241,6 +254,56 @@ def _sentence_piece(file: ModelFile, tokens: list[str]) -> Any:
     undo: list[Any] = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     library.decoder = decoders.Sequence([*undo, *([decoders.Strip(" ", 1, 0)] if prefix else [])])
     return library
+
+
+def _word_piece(file: ModelFile, tokens: list[str]) -> Any:
+    """The longest pieces of each word; files write `▁` before those that begin words."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    spelled = [
+        token if kind == _CONTROL or _BRACKETED.fullmatch(token) else _as_word_piece(token)
+        for token, kind in zip(tokens, _types(file, len(tokens)), strict=True)
+    ]
+    numbers = {token: number for number, token in enumerate(spelled)}
+    unknown, start, end = (
+        numbers.get(name, _special_token(file, key, len(tokens)))
+        for name, key in (("[UNK]", "unknown"), ("[CLS]", "cls"), ("[SEP]", "seperator"))
+    )
+    if unknown is None:
+        raise FormatError(
+            f"{file.path}: key 'tokenizer.ggml.tokens' has no [UNK], for what is no piece",
+            remedy="use a file as its maker wrote it",
+        )
+    library = Tokenizer(models.WordPiece(vocab=numbers, unk_token=spelled[unknown]))
+    # Files do not say whether case matters: it does if there are capitals among the pieces.
+    has_case = any(token != token.lower() for token in tokens if not _BRACKETED.fullmatch(token))
+    library.normalizer = normalizers.BertNormalizer(lowercase=not has_case)
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    _surround(library, tokens, start, end)
+    return library
+
+
+def _as_word_piece(token: str) -> str:
+    """Return a token as the library writes it: `##` before what continues a word."""
+    return token[1:] if token.startswith("▁") else f"##{token}"
+
+
+def _surround(library: Any, tokens: list[str], start: int | None, end: int | None) -> None:
+    """Put tokens around texts that are encoded with special tokens."""
+    from tokenizers import processors
+
+    named = {"start": start, "end": end}
+    given = [
+        {"id": name, "ids": [number], "tokens": [tokens[number]]}
+        for name, number in named.items()
+        if number is not None
+    ]
+    single = [
+        "$A" if name == "text" else name
+        for name in ("start", "text", "end")
+        if name == "text" or named[name] is not None
+    ]
+    library.post_processor = processors.TemplateProcessing(single=single, special_tokens=given)
 
 
 def _add_special(library: Any, file: ModelFile, tokens: list[str]) -> None:

@@ -40,6 +40,17 @@ class Weights:
         self._require_shape(name, (size,))
         return self._param(name)
 
+    def rows(self, name: str) -> int:
+        """Return the rows of a matrix: 0 if there is none of this name."""
+        return self.file.tensors[name].shape[0] if self.has(name) else 0
+
+    def matrix(self, name: str, columns: int, least: int = 1) -> Value:
+        """Return `least` rows or more that are added, and not multiplied, as f32."""
+        self._require_shape(name, (max(self.rows(name), least), columns))
+        kind = self.file.element_type(name).blocks
+        param = self._param(name)
+        return param if kind is None else ops.dequantize_blocks(param, scheme=kind.name)
+
     def linear(self, x: Value, name: str, rows: int) -> Value:
         """Return `x @ W^T`, plus adapter and bias if there are any."""
         result = self._product(x, f"{name}.weight", rows)

@@ -53,7 +53,7 @@ def run_example(line: str) -> int:
     return code
 
 
-LANGUAGE = ("generate", "chat", "serve")
+LANGUAGE = ("generate", "chat", "embed", "serve")
 
 
 @pytest.mark.parametrize(

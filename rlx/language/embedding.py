@@ -1,0 +1,147 @@
+"""Texts as vectors: an encoder such as BERT, or a decoder, whose rows are pooled.
+
+    model = rlx.language.load_embedding("nomic-embed-text-v1.5.gguf")
+    vectors = model.embed(["search_query: a", "search_document: b"])  # f32[2, 768]
+
+One program is compiled for texts of all lengths, at the first text.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.dataclass import dataclass
+from rlx.errors import InputError
+from rlx.ir.shape import Dim
+from rlx.language.checkpoint import Checkpoint
+from rlx.language.checks import checked_tokens
+from rlx.language.config import DecoderConfig
+from rlx.language.model import chosen_context, open_model, require_one_of
+from rlx.language.model_file import ModelFile
+from rlx.language.params import Accuracy
+from rlx.language.tokenizer import TextTokenizer
+from rlx.limits import LoadLimits
+from rlx.runtime.compile import compile as compile_graph
+from rlx.runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from rlx.runtime.reference import ReferenceExecutable
+
+Pooling: TypeAlias = Literal["mean", "cls", "last"]
+"""The mean of all rows, the first row, or the last one."""
+
+_BY_NUMBER = {1: "mean", 2: "cls", 3: "last"}
+"""Of `pooling_type` in GGUF files."""
+_BY_SETTING = {
+    "pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_lasttoken": "last",
+}  # fmt: skip
+"""Of `1_Pooling/config.json` in folders of sentence-transformers."""
+
+
+@dataclass(eq=False)
+class EmbeddingModel:
+    """A model whose last layer's rows are pooled to a vector for each text."""
+
+    file: ModelFile
+    context: int
+    """The tokens of the longest text."""
+    pooling: Pooling
+    backend: str = "auto"
+    threads: int | None = None
+    accuracy: Accuracy = "exact"
+
+    @functools.cached_property
+    def config(self) -> DecoderConfig:
+        return DecoderConfig.of(self.file)
+
+    @functools.cached_property
+    def tokenizer(self) -> TextTokenizer:
+        return TextTokenizer.of(self.file)
+
+    def embed(self, texts: str | Sequence[str], *, normalize: bool = True) -> NDArray[np.float32]:
+        """Return a vector for each text, `[texts, hidden]`: of length 1 if `normalize`."""
+        given = [texts] if isinstance(texts, str) else list(texts)
+        tokens = [self.tokenizer.encode_whole(text) for text in given]
+        vectors = np.zeros((len(given), self.config.hidden), np.float32)
+        for number, of_text in enumerate(tokens):
+            vectors[number] = self._pooled(self.rows(of_text))
+        if normalize:
+            lengths = np.sqrt(np.sum(vectors * vectors, axis=1, keepdims=True))
+            vectors /= np.maximum(lengths, np.finfo(np.float32).tiny)
+        return vectors
+
+    def rows(self, tokens: Iterable[int]) -> NDArray[np.float32]:
+        """Return what the model gives for each token of a text, `[tokens, hidden]`."""
+        checked = checked_tokens(tokens, self.config.vocabulary)
+        if not 1 <= len(checked) <= self.context:
+            raise InputError(
+                f"a text of {len(checked)} tokens; the context has {self.context}",
+                remedy="divide the text, or load the model with a larger context if it has one",
+            )
+        with self.file.releasing():
+            (rows,) = self._program(np.array(checked, np.int32))
+        return np.asarray(rows)
+
+    def _pooled(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.pooling == "mean":
+            mean: NDArray[np.float32] = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+            return mean
+        row: NDArray[np.float32] = rows[0 if self.pooling == "cls" else -1]
+        return row
+
+    @functools.cached_property
+    def _program(self) -> Executable | ReferenceExecutable:
+        from rlx.language.decoder import hidden_graph  # all ops, which this module needs not
+
+        rows = Dim("rows", min=1, max=self.context)
+        graph, weights = hidden_graph(self.file, rows=rows, accuracy=self.accuracy)
+        return compile_graph(
+            graph, backend=self.backend, threads=self.threads, params=weights.values
+        )
+
+
+def load_embedding(
+    path: str | os.PathLike[str],
+    *,
+    pooling: Pooling | None = None,
+    context: int | None = None,
+    backend: str = "auto",
+    threads: int | None = None,
+    accuracy: Accuracy = "exact",
+    quantize: str | None = None,
+    limits: LoadLimits | None = None,
+) -> EmbeddingModel:
+    """Return the model of embeddings in a GGUF file, or in a folder of safetensors.
+
+    `pooling` is what the file or the folder says, unless it is given. Decoders have embeddings,
+    too: those of the normalized rows of their last layer. The other options are those of `load`.
+    """
+    require_one_of("accuracy", accuracy, get_args(Accuracy))
+    file = open_model(path, quantize=quantize, limits=limits)
+    size = chosen_context(file, context)
+    found = _pooling(file) if pooling is None else pooling
+    if found is None:
+        raise InputError(
+            f"{file.path} does not say how rows are pooled",
+            remedy=f"give pooling, one of: {', '.join(get_args(Pooling))}",
+        )
+    require_one_of("pooling", found, get_args(Pooling))
+    return EmbeddingModel(file, size, found, backend, threads, accuracy)
+
+
+def _pooling(file: ModelFile) -> Any:
+    """Return how a file says that rows are pooled, or None."""
+    if not isinstance(file, Checkpoint):
+        architecture = file.metadata["general.architecture"]
+        number = file.metadata.get(f"{architecture}.pooling_type")
+        return _BY_NUMBER.get(number) if isinstance(number, int) else None
+    settings = file.settings("1_Pooling/config.json")
+    modes = [mode for name, mode in _BY_SETTING.items() if settings.get(name) is True]
+    return modes[0] if len(modes) == 1 else settings.get("pooling_mode")
