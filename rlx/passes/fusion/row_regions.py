@@ -132,7 +132,12 @@ def find_row_regions(graph: Graph, policy: FusionPolicy, *, has_vectors: bool) -
         return _count(region) <= MOST_NODES and len(read) + len(stored) <= policy.most_values
 
     parts = (part for region in found for part in _parts(region, fits))
-    return [part for part in parts if any(_reads_fold(n, kernels, set(part)) for n in part)]
+    return [
+        part
+        for part in parts
+        if any(kernels[node].is_fold for node in part)
+        and any(_reads_fold(node, kernels, set(part)) for node in part)
+    ]
 
 
 def _body(node: Node) -> Graph | None:

@@ -96,6 +96,21 @@ def test_rows_and_columns_become_regions(shape: str, axis: int, numbers: str) ->
         normalized("4000, 512", 0, "512"),
         normalized("64, 32, 8", 1, "64, 1, 8"),
         normalized("1000, 128", 0, "128"),
+        # The one row's number is folded apart, with a shape that no number of rows has.
+        """
+        %0: f32[1, 512] = input "x"
+        %1: f32[1] = input "scale"
+        %2: f32[] = reduce_sum %0 {axes = (0, 1)}
+        %3: f32[1] = mul %2, %1
+        %4: f32[1, 512] = fused %3, %0 {body = graph @mul {
+          %0: f32[1] = input "a"
+          %1: f32[1, 512] = input "b"
+          %2: f32[1, 1] = reshape %0 {shape = (1, 1)}
+          %3: f32[1, 512] = mul %2, %1
+          return %3
+        }}
+        return %4
+        """,
         # Complex numbers have no machine type.
         normalized("512, 64", 1, "512, 1", dtype="c64"),
     ],
