@@ -203,6 +203,8 @@ class TorchFunction:
                 values.append(_as_tracer(_named(buffers, name, "buffer")))
             elif spec.kind is InputKind.CONSTANT_TENSOR:
                 values.append(_as_tracer(self._constants[name]))
+            elif spec.kind is InputKind.TOKEN:
+                values.append(None)  # which orders effects, and is no array
             else:
                 raise InputError(
                     f"the program takes {spec.kind.name}, which has no form as an array",

@@ -62,6 +62,18 @@ def test_convolutions_take_their_default_arguments(layer: Any) -> None:
     close(f(f.params, x), layer(x))
 
 
+def test_checks_of_linear_algebra_are_left_to_the_ops() -> None:
+    """`torch.export` orders them by tokens, which a program takes and returns."""
+
+    class Solver(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, a: Any, b: Any) -> Any:
+            return torch.linalg.solve(a, torch.linalg.solve(a, b))
+
+    a, b = torch.randn(3, 3) + 3 * torch.eye(3), torch.randn(3, 2)
+    f = rlx.from_torch(Solver(), (a, b))
+    close(f(f.params, a, b), Solver()(a, b))
+
+
 def test_gradients_are_those_of_autograd() -> None:
     model, x = convnet().eval(), torch.randn(2, 3, 8, 8)
     f = rlx.from_torch(model, (x,))
