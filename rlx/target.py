@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from rlx.cores import usable_cores
@@ -150,6 +151,11 @@ class Target:
         return self.has_vectors and (wide or (self.architecture == "aarch64" and self.has("bf16")))
 
     @property
+    def multiplies_byte_matrices(self) -> bool:
+        """True if tile registers multiply matrices of bytes: 16 times as much as a vector."""
+        return self.vector_bytes == 64 and self.has("amx-int8")
+
+    @property
     def has_slow_bf16_dots(self) -> bool:
         """True if that instruction takes longer than the two multiply-adds that it replaces.
 
@@ -179,6 +185,11 @@ class Target:
     def has(self, feature: str) -> bool:
         return feature in self.features
 
+    @property
+    def without_tile_registers(self) -> Target:
+        """This target for processes that have not asked Linux for tile registers (AMX)."""
+        return replace(self, features=_without_tiles(self.features))
+
 
 @functools.cache
 def detect_target() -> Target:
@@ -189,7 +200,7 @@ def detect_target() -> Target:
         architecture=platform.machine(),
         vendor=fields.get("vendor_id", "unknown"),
         cpu=fields.get("model name", "unknown"),
-        features=frozenset(_llvm_spelling(flag) for flag in flags),
+        features=_permitted(frozenset(_llvm_spelling(flag) for flag in flags)),
         cores=usable_cores(),
         l1=_cache_size(1, 32 * 1024),
         l2=_cache_size(2, 512 * 1024),
@@ -200,6 +211,7 @@ def detect_target() -> Target:
 
 _AVX2 = ("sse4.2", "avx", "avx2", "fma", "bmi", "bmi2", "f16c")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_TILES = ("amx-tile", "amx-int8")
 GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "portable": ("portable", ()),
     "x86-64": ("x86_64", ()),
@@ -207,6 +219,7 @@ GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86-64-v4": ("x86_64", _AVX512),
     "x86-64-v4-vnni": ("x86_64", (*_AVX512, "avx512vnni")),
     "x86-64-v4-bf16": ("x86_64", (*_AVX512, "avx512vnni", "avx512bf16")),
+    "x86-64-v4-amx": ("x86_64", (*_AVX512, "avx512vnni", "avx512bf16", *_TILES)),
     "aarch64": ("aarch64", ("neon",)),
     "aarch64-dotprod": ("aarch64", ("neon", "dotprod")),
     "aarch64-bf16": ("aarch64", ("neon", "dotprod", "bf16")),
@@ -266,6 +279,34 @@ def _first_cpu() -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in lines}
 
 
+_PERMIT_STATE, _TILE_DATA = 0x1023, 18
+"""Linux's code for asking for a processor state that is off at first, and that of tile registers.
+"""
+_ARCH_PRCTL = 158
+"""The number of the system call that takes it."""
+
+
+def _permitted(features: frozenset[str]) -> frozenset[str]:
+    """Return the features without tile registers, unless Linux lets this process use them.
+
+    A process must ask once; all of its threads, and forks, may use them from then on.
+    """
+    without = _without_tiles(features)
+    if without == features:
+        return features
+    import ctypes
+
+    try:
+        refused = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _PERMIT_STATE, _TILE_DATA)
+    except (OSError, AttributeError):
+        refused = -1
+    return without if refused else features
+
+
+def _without_tiles(features: frozenset[str]) -> frozenset[str]:
+    return frozenset(feature for feature in features if not feature.startswith("amx-"))
+
+
 def _multiply_units(fields: dict[str, str], flags: Collection[str]) -> int:
     """Zen 4 has two units of half the width of its AVX-512 registers."""
     halves = fields.get("vendor_id") == "AuthenticAMD" and fields.get("cpu family") == _ZEN_4
@@ -276,7 +317,15 @@ _ZEN_4 = "25"
 """The family of Zen 3, which has no AVX-512, and Zen 4."""
 
 
-_RENAMED = {"pni": "sse3", "bmi1": "bmi", "abm": "lzcnt", "asimddp": "dotprod"}
+_RENAMED = {
+    "pni": "sse3",
+    "bmi1": "bmi",
+    "abm": "lzcnt",
+    "asimddp": "dotprod",
+    "amx_tile": "amx-tile",
+    "amx_int8": "amx-int8",
+    "amx_bf16": "amx-bf16",
+}
 
 
 def _llvm_spelling(flag: str) -> str:

@@ -71,6 +71,7 @@ _LEVELS = {
     "x86-64-v4": _Level(("-march=x86-64-v4",)),
     "x86-64-v4-vnni": _Level(("-march=x86-64-v4", "-mavx512vnni")),
     "x86-64-v4-bf16": _Level(("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16")),
+    "x86-64-v4-amx": _Level(("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16")),
     "riscv64-v": _Level(("-march=rv64gcv",), ("-mcpu=baseline_rv64+v",)),
     "aarch64-dotprod": _Level(("-march=armv8.2-a+dotprod",), ("-mcpu=generic+dotprod",)),
     "aarch64-bf16": _Level(("-march=armv8.2-a+dotprod+bf16",), ("-mcpu=generic+dotprod+bf16",)),
@@ -209,8 +210,13 @@ def _linked(libraries: tuple[str, ...]) -> list[str]:
 
 
 def machine_of(target: str) -> Target:
-    """Return the machine that `target`, a level or a triple, describes."""
-    return named_target(_level_of(target))
+    """Return the machine that `target`, a level or a triple, describes.
+
+    Programs that link an artifact for "native" need not ask the system for tile registers.
+    """
+    level = _level_of(target)
+    found = named_target(level)
+    return found.without_tile_registers if level == "native" else found
 
 
 _TRIPLE = re.compile(r"[A-Za-z0-9_.-]+")

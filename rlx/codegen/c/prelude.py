@@ -15,7 +15,8 @@ from rlx.codegen.c.extremum import extremum_instruction, is_blended
 from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
 from rlx.codegen.c.spelling import mask_prim, memory_typedef, scalar_type, unsigned, vector_typedef
-from rlx.codegen.loops.nodes import BinaryOp, Const, Prim, Status, UnaryOp, ValueType
+from rlx.codegen.c.tile_registers import tile_function
+from rlx.codegen.loops.nodes import BinaryOp, Const, Prim, Status, TileOp, UnaryOp, ValueType
 from rlx.codegen.text import Emitted, identifier
 from rlx.errors import InternalError
 
@@ -173,6 +174,11 @@ class Prelude:
         )
         self._helpers.setdefault(name, "\n".join(lines))
         return name
+
+    def tile_step(self, op: TileOp, tiles: tuple[int, ...]) -> str:
+        """An instruction on some tile registers."""
+        name = "_".join(("tiles", op.value, *map(str, tiles)))
+        return self._define(name, "void", *tile_function(op, tiles))
 
     def rolled(self) -> str:
         """The macro that keeps clang from unrolling a loop before it vectorizes it.

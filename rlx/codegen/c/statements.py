@@ -39,9 +39,12 @@ from rlx.codegen.loops.nodes import (
     Prim,
     Stmt,
     Store,
+    TileStep,
     Var,
     While,
 )
+from rlx.codegen.loops.passes.names import fold
+from rlx.codegen.loops.visit import addresses
 from rlx.codegen.text import c_comment, identifier
 
 _REDUCTIONS = {
@@ -108,6 +111,8 @@ class StatementEmitter:
                 self._atomic(statement)
             case Prefetch(buffer, index):
                 self._prefetch(buffer, index)
+            case TileStep():
+                self._tile_step(statement)
             case Pause():
                 self.line(f"{self.prelude.pause()}();")
             case Comment(text):
@@ -119,6 +124,14 @@ class StatementEmitter:
         """Ask for a line of memory; plain C cannot, and has no prefetches (`drop_prefetches`)."""
         place = self.expressions.pointer(buffer, index)
         self.line(f"{self.prelude.prefetch()}({place.text});")
+
+    def _tile_step(self, statement: TileStep) -> None:
+        place = [self._argument(each) for each in addresses(statement)]
+        if statement.stride is not None:
+            size = 0 if statement.address is None else statement.address.buffer.prim.size
+            rows = fold(Binary(BinaryOp.MUL, statement.stride, Const(size, statement.stride.type)))
+            place.append(self.expressions.text(rows))
+        self._call(f"{self.prelude.tile_step(statement.op, statement.tiles)}(", place)
 
     # Variables and memory
 

@@ -8,6 +8,7 @@ from rlx.codegen.entry import can_fail, full_range
 from rlx.codegen.llvm.expressions import ExpressionEmitter
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.spelling import memory_name, prim_name, type_name
+from rlx.codegen.llvm.tile_registers import INTRINSICS
 from rlx.codegen.llvm.writer import FunctionWriter
 from rlx.codegen.loops.nodes import (
     DETAIL_WORDS,
@@ -36,9 +37,11 @@ from rlx.codegen.loops.nodes import (
     Prim,
     Stmt,
     Store,
+    TileStep,
     Var,
     While,
 )
+from rlx.codegen.loops.visit import addresses
 
 BEGIN, END, FAULT = "%range.begin", "%range.end", "%fault.record"
 """Arguments that the emitter adds; a dot keeps them apart from the kernel's own names."""
@@ -92,6 +95,8 @@ class StatementEmitter(ExpressionEmitter):
                 self.atomic(node)
             case Prefetch():
                 self.prefetch(node)
+            case TileStep():
+                self.tile_step(node)
             case Pause():
                 self.pause()
             case Comment():
@@ -228,6 +233,18 @@ class StatementEmitter(ExpressionEmitter):
         pointer = self.writer.value(f"getelementptr {kind}, ptr {start}, i64 {at}")
         self.writer.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
         self.writer.write(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
+    def tile_step(self, node: TileStep) -> None:
+        name = f"llvm.x86.{INTRINSICS[node.op]}"
+        args = [f"i8 {number}" for number in node.tiles]
+        args += [f"ptr {self.element(each.buffer, each.index)}" for each in addresses(node)]
+        if node.stride is not None and node.address is not None:
+            size = node.address.buffer.prim.size
+            rows = self.writer.value(f"mul i64 {self.expression(node.stride)}, {size}")
+            args.append(f"i64 {rows}")
+        types = ", ".join(arg.split()[0] for arg in args)
+        self.writer.module.declare(name, "void", types)
+        self.writer.write(f"call void @{name}({', '.join(args)})")
 
     def pause(self) -> None:
         if self.machine.is_x86:

@@ -42,6 +42,8 @@ from rlx.codegen.loops.nodes import (
     Status,
     Stmt,
     Store,
+    TileOp,
+    TileStep,
     ValueType,
     Var,
     While,
@@ -231,6 +233,16 @@ class KernelBuilder:
     def prefetch(self, buffer: Buffer, at: Operand) -> None:
         """Hint that `buffer[at]` will be read soon."""
         self.emit(Prefetch(buffer, index(at).node))
+
+    def tile_step(
+        self,
+        op: TileOp,
+        *tiles: int,
+        address: Address | None = None,
+        stride: Operand | None = None,
+    ) -> None:
+        """Execute one instruction on tile registers."""
+        self.emit(TileStep(op, tiles, address, None if stride is None else index(stride).node))
 
     def pause(self) -> None:
         self.emit(Pause())

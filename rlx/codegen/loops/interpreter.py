@@ -40,8 +40,10 @@ from rlx.codegen.loops.nodes import (
     Status,
     Stmt,
     Store,
+    TileStep,
     While,
 )
+from rlx.codegen.loops.tile_registers import TileRegisters
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 
@@ -74,6 +76,7 @@ class _Frame:
     externals: Mapping[str, ExternalFunction]
     variables: dict[str, Array] = field(default_factory=dict)
     stored: dict[str, Array] = field(default_factory=dict)
+    tiles: TileRegisters = field(default_factory=TileRegisters)
 
 
 def run_kernel(
@@ -140,6 +143,8 @@ def _run(frame: _Frame, statement: Stmt) -> None:
             _invoke(frame, statement)
         case Atomic():
             _access_atomically(frame, statement)
+        case TileStep():
+            _run_tile_step(frame, statement)
         case Prefetch() | Pause() | Comment():
             pass
         case _:
@@ -253,6 +258,17 @@ def _invoke(frame: _Frame, statement: Invoke) -> None:
     if outcome.status is not Status.OK:
         origin = outcome.origin if outcome.origin >= 0 else statement.origin
         raise _FailedError(Outcome(outcome.status, outcome.position, origin))
+
+
+def _run_tile_step(frame: _Frame, statement: TileStep) -> None:
+    """One instruction on the frame's tile registers."""
+    memory, stride = None, 0
+    if statement.address is not None:
+        memory = _view(frame, statement.address).view(np.uint8)
+        _mark_stored(frame, statement.address)
+    if statement.stride is not None and statement.address is not None:
+        stride = int(_value(frame, statement.stride)) * statement.address.buffer.prim.size
+    frame.tiles.run(statement.op, statement.tiles, memory, stride)
 
 
 def _access_atomically(frame: _Frame, statement: Atomic) -> None:

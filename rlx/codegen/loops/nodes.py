@@ -16,6 +16,7 @@ A closed grammar; printers, verifier, interpreter and both emitters match it exh
             | If(cond, then, orelse) | Fail(status, position)
             | External(symbol, args, result) | Invoke(kernel, buffers, scalars)
             | Atomic(op, buffer, index, e, result) | Prefetch(buffer, index) | Pause | Comment(text)
+            | TileStep(op, tiles, address, stride)
 
     Function = name, params, lets, result       a pure scalar function (the math library)
     Kernel   = name, buffers, scalars, body     one native function
@@ -600,6 +601,36 @@ class Prefetch:
     index: Expr
 
 
+class TileOp(enum.Enum):
+    """Instructions of a unit that multiplies matrices in eight tile registers (AMX).
+
+    A register has up to 16 rows of up to 64 bytes. `CONFIGURE` reads the shapes of all eight from
+    64 bytes of memory (`rlx.codegen.loops.tile_registers`) and sets them to 0, `RELEASE` leaves
+    them undefined. A `DOT` adds to i32 in the first of its tiles: row i of the second has words of
+    four bytes, of which word p is multiplied, byte by byte, with the words of row p of the third.
+    """
+
+    CONFIGURE = "configure"
+    RELEASE = "release"
+    ZERO = "zero"
+    LOAD = "load"
+    STORE = "store"
+    DOT_UNSIGNED_SIGNED = "dot_u8_s8"
+    DOT_SIGNED_UNSIGNED = "dot_s8_u8"
+
+
+@dataclass(frozen=True, slots=True)
+class TileStep:
+    """One instruction on tile registers; `stride` counts elements from a row in memory to the next.
+
+    Kernels have them only for targets with the unit: other back ends' code is not made of them."""
+
+    op: TileOp
+    tiles: tuple[int, ...] = ()
+    address: Address | None = None
+    stride: Expr | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A hint inside a spin loop."""
@@ -612,7 +643,7 @@ class Comment:
 
 Stmt: TypeAlias = (
     Let | Declare | Assign | Local | Store | For | While | If | Fail
-    | External | Invoke | Atomic | Prefetch | Pause | Comment
+    | External | Invoke | Atomic | Prefetch | TileStep | Pause | Comment
 )  # fmt: skip
 Block: TypeAlias = tuple[Stmt, ...]
 

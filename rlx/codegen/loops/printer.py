@@ -53,11 +53,13 @@ from rlx.codegen.loops.nodes import (
     Splat,
     Stmt,
     Store,
+    TileStep,
     Unary,
     UnaryOp,
     Var,
     While,
 )
+from rlx.codegen.loops.visit import addresses
 
 Marks = Mapping[int, Sequence[str]]
 """Remarks to print under statements, by their number in the order of `visit.walk`."""
@@ -173,6 +175,12 @@ def _head(statement: Stmt) -> list[str]:
             return [_call(statement)]
         case Prefetch():
             return [f"prefetch {_element(statement.buffer, statement.index, 1)}"]
+        case TileStep():
+            tiles = " ".join(f"tile{number}" for number in statement.tiles)
+            parts = [statement.op.value, tiles, *map(_argument, addresses(statement))]
+            if statement.stride is not None:
+                parts.append(f"by {format_expression(statement.stride)}")
+            return ["tiles: " + " ".join(filter(None, parts))]
         case Pause():
             return ["pause"]
         case Comment():

@@ -40,11 +40,13 @@ from rlx.codegen.loops.nodes import (
     Prim,
     Stmt,
     Store,
+    TileStep,
     ValueType,
     Var,
     While,
 )
 from rlx.codegen.loops.printer import format_function, format_kernel
+from rlx.codegen.loops.tile_registers import tile_faults
 from rlx.codegen.loops.verify_expressions import (
     CONDITION,
     FOLDS,
@@ -53,7 +55,7 @@ from rlx.codegen.loops.verify_expressions import (
     expression_faults,
     index_faults,
 )
-from rlx.codegen.loops.visit import expressions, functions_of, walk, walk_expression
+from rlx.codegen.loops.visit import addresses, expressions, functions_of, walk, walk_expression
 from rlx.errors import InternalError
 
 
@@ -303,6 +305,10 @@ class _Verifier:
                 self.atomic(statement)
             case Prefetch():
                 for fault in index_faults(statement.index, f"prefetch of {statement.buffer.name}"):
+                    self.require(False, fault)
+            case TileStep():
+                self.addresses(addresses(statement))
+                for fault in tile_faults(statement):
                     self.require(False, fault)
             case Pause() | Comment():
                 pass

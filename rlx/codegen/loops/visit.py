@@ -45,6 +45,7 @@ from rlx.codegen.loops.nodes import (
     Splat,
     Stmt,
     Store,
+    TileStep,
     Unary,
     Var,
     While,
@@ -114,6 +115,9 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
             return (statement.position, *statement.details)
         case Prefetch():
             return (statement.index,)
+        case TileStep():
+            at = tuple(each.index for each in addresses(statement))
+            return at if statement.stride is None else (*at, statement.stride)
         case External():
             args = tuple(arg.index if isinstance(arg, Address) else arg for arg in statement.args)
             return args if statement.address is None else (*args, statement.address)
@@ -137,6 +141,8 @@ def addresses(statement: Stmt) -> tuple[Address, ...]:
     match statement:
         case External():
             return tuple(arg for arg in statement.args if isinstance(arg, Address))
+        case TileStep():
+            return () if statement.address is None else (statement.address,)
         case Invoke():
             return statement.buffers
         case _:
@@ -257,6 +263,11 @@ def rewrite_own(statement: Stmt, rewrite: Rewrite) -> Stmt:
             return replace(statement, index=at(statement.index), value=value)
         case Prefetch():
             return replace(statement, index=at(statement.index))
+        case TileStep():
+            stride = statement.stride and at(statement.stride)
+            return replace(
+                statement, address=statement.address and moved(statement.address), stride=stride
+            )
         case Local() | Pause() | Comment():
             return statement
         case _:

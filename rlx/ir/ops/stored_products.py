@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from rlx.dataclass import dataclass
@@ -107,10 +108,31 @@ def _scheduled(
     if right and schedule.library == "none":
         raise ShapeError("tiles read b as it is", remedy="pack its transpose, with pack_panels")
     given = swapped_type(a) if left else a
+    if schedule.unit == "matrix" and elements == "bytes":
+        _require_tile_registers(schedule, given, left=left)
+        schedule = replace(schedule, unit="vectors")
     if elements in ("bytes", "bf16") and schedule.library == "none":
         require_tiled_product(schedule, given, b)
     else:
         check_scheduled(schedule, given, swapped_type(b) if right else b)
+
+
+_REGISTER = 16
+"""Rows, columns and words of a row of a tile register."""
+
+
+def _require_tile_registers(schedule: Schedule, a: TensorType, *, left: bool) -> None:
+    """Raise a ShapeError unless a tile of bytes fits the registers of a matrix unit."""
+    rows, columns, words = schedule.rows, schedule.columns, a.shape[-1]
+    most = _REGISTER if not isinstance(words, int) or words % _REGISTER else 2 * _REGISTER
+    is_wide = columns in (_REGISTER, 2 * _REGISTER)
+    if left or schedule.depth or rows > most or not is_wide or not isinstance(words, int):
+        raise ShapeError(
+            f"a tile of {rows} rows and {columns} columns, {schedule.depth or 'all'} of {words} "
+            f"words at a time, of rows stored as {'columns' if left else 'rows'}, does not fit "
+            "the registers of a matrix unit",
+            remedy=f"give it at most {most} rows, 16 or 32 columns, and all steps (depth = 0)",
+        )
 
 
 @dataclass(frozen=True, slots=True)

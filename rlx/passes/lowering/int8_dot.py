@@ -34,9 +34,10 @@ from rlx.ir.ops.byte_products import BYTES, SIGN
 from rlx.ir.ops.conv_geometry import attributes_of, undilated
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.convolution_tiles import is_bare, is_pointwise, only_pads, sliding_of
+from rlx.passes.layout.matrix_units import loops_around, matrix_unit_tile
 from rlx.passes.layout.pack_operands import choose_tile as choose_matrix_tile
 from rlx.passes.layout.pack_operands import in_panels
-from rlx.passes.layout.split_product import Matrices, product_loops
+from rlx.passes.layout.split_product import Matrices
 from rlx.passes.layout.tile_convolutions import choose_tile as choose_image_tile
 from rlx.passes.layout.tile_convolutions import every_window
 from rlx.passes.lowering.integer_ranges import EXACT, range_of
@@ -154,13 +155,15 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     zeros = a.zero_among(signed=signed), b.zero_among(signed=True)
     count, rows = upper(product(batch)), upper(product(a.bytes.shape[len(batch) : -1]))
     lanes = target.lanes(BYTES)
-    tile = choose_matrix_tile(rows, upper(columns), lanes, target.vector_registers)
     words, neighbors = _words_of_rows(a, signed=signed)
+    tile = matrix_unit_tile(rows, upper(columns), upper(words.shape[-1]), target)
+    if tile is None:
+        tile = choose_matrix_tile(rows, upper(columns), lanes, target.vector_registers)
     weights = ops.pack_bytes(b.bytes, axis=folded, signed=True, neighbors=neighbors)
     panels = in_panels(weights, tile.columns, lanes, transposed=False)
     inner = upper(words.shape[-1])
     matrices = Matrices(count, rows, inner, upper(columns), BYTES, is_transposed=False)
-    schedule = product_loops(tile, matrices)
+    schedule = loops_around(tile, matrices)
     total = _lowered(ops.stored_matmul, words, panels, schedule, elements="bytes")
     if not _is_zero(zeros[0]):
         sums = b.sums((folded,), signed=True)
@@ -283,9 +286,11 @@ def _products_of_pixels(
     rows = ops.pack_bytes(ops.reshape(w.bytes, shape=w.bytes.shape[:2]), axis=1, signed=True)
     height, columns = upper(rows.shape[0]), upper(words.shape[-1])
     registers, lanes = target.vector_registers, target.lanes(BYTES)
-    tile = choose_matrix_tile(height, columns, lanes, registers, whole=True)
+    tile = matrix_unit_tile(height, columns, upper(rows.shape[-1]), target, whole=True)
+    if tile is None:
+        tile = choose_matrix_tile(height, columns, lanes, registers, whole=True)
     images, inner = upper(words.shape[0]), upper(rows.shape[-1])
-    schedule = product_loops(
+    schedule = loops_around(
         replace(tile, right="in_place"),
         Matrices(images, height, inner, columns, BYTES, is_transposed=False),
     )

@@ -13,8 +13,9 @@ from rlx.codegen.loops.printer import format_kernel
 from rlx.codegen.loops.verify import verify_kernel
 from rlx.codegen.loops.visit import all_expressions, functions_of, walk
 from tests.codegen.loops.samples import SAMPLES, run_sample
+from tests.codegen.loops.tile_samples import TILE_SAMPLES
 
-KERNELS = [sample.kernel for sample in SAMPLES]
+KERNELS = [sample.kernel for sample in (*SAMPLES, *TILE_SAMPLES)]
 
 
 def test_samples_use_every_kind_of_statement_and_expression() -> None:
@@ -33,9 +34,10 @@ def test_samples_use_every_operator_and_loop_kind() -> None:
         for statement in walk(kernel.body):
             if isinstance(statement, nodes.For):
                 found.add(statement.kind)
-            elif isinstance(statement, nodes.Atomic):
+            elif isinstance(statement, nodes.Atomic | nodes.TileStep):
                 found.add(statement.op)
-    for kind in (nodes.UnaryOp, nodes.BinaryOp, nodes.CompareOp, nodes.LoopKind, nodes.AtomicOp):
+    operators = nodes.UnaryOp, nodes.BinaryOp, nodes.CompareOp
+    for kind in (*operators, nodes.LoopKind, nodes.AtomicOp, nodes.TileOp):
         assert set(kind) <= found
 
 

@@ -16,6 +16,7 @@ loaded once for all taps that read it, and borders are computed in place.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rlx.codegen.kernels.access import Reader, Writer
@@ -40,6 +41,9 @@ from rlx.ir.ops.conv_channels_last import planes_of
 from rlx.ir.ops.conv_geometry import ConvAttributes, Planes, static
 from rlx.ir.shape import Extent, product
 
+_ROWS_OF_VECTORS = 8
+"""Rows of a tile that was chosen for a matrix unit, on a machine without one."""
+
 
 @kernel("matmul", "stored_matmul", "conv", "stored_conv", "conv_channels_last", lowering=Schedule)
 def contract_by_schedule(
@@ -59,21 +63,27 @@ def contract_by_schedule(
     if lowering.library == "blas":
         product_by_blas(scope, x, w, out, left=left, right=right)
         return
+    if lowering.unit == "matrix" and not scope.target.multiplies_byte_matrices:
+        lowering = replace(lowering, unit="vectors", rows=min(lowering.rows, _ROWS_OF_VECTORS))
     found = map_of(scope)
     axes = _axes_of_windows(scope, x, w, lowering, **window) if window else _axes_of_product(w, out)
     shape, alone = (*found.outer, *found.folded), bool(axes.borders)
     down, across = (product(shape[axis] for axis in each) for each in (axes.down, axes.across))
     iteration = Iteration(scope, found, axes)
+    stored = bool(window)
+    if lowering.unit == "matrix":
+        stored = stored or x.memory is not None
+        lowering = lowering if stored else replace(lowering, left="copied")
     rows = (
         iteration.rows(x, prefetched=lowering.prefetch_left, lanes=lowering.lanes * alone)
-        if window
+        if stored
         else _computed_rows(x, w, transposed=left)
     )
     Tiles(
         scope.k,
         scope.extents,
         [(name, product(shape[at] for at in each)) for name, each in axes.items.items()],
-        Axis("row", down, lowering.rows, overlaps=bool(window)),
+        Axis("row", down, lowering.rows, overlaps=bool(window) or _is_open(down, lowering)),
         Axis("column", across, lowering.across),
         iteration.steps,
         rows,
@@ -117,6 +127,11 @@ def _axes_of_windows(
     group, column = (rank - 1, rank) if last else (1, 2)
     items = {"image": (0,), "group": (group,), "layer": layers}
     return TileAxes(items, down, across, column, (*taps, "c") if last else ("c", *taps))
+
+
+def _is_open(down: Extent, schedule: Schedule) -> bool:
+    """True if tiles of an unknown number of rows move back, as registers have fixed shapes."""
+    return schedule.unit == "matrix" and not isinstance(down, int)
 
 
 def _computed_rows(x: Reader, w: Reader, *, transposed: bool) -> ComputedRows:

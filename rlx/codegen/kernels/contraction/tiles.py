@@ -31,7 +31,15 @@ from math import gcd
 from typing import TypeAlias
 
 from rlx.codegen.kernels.contraction.borders import Border
-from rlx.codegen.kernels.contraction.operands import Copy, Panels, Rows, affine, copied
+from rlx.codegen.kernels.contraction.matrix_unit import MatrixTile
+from rlx.codegen.kernels.contraction.operands import (
+    Copy,
+    Panels,
+    Rows,
+    StoredRows,
+    affine,
+    copied,
+)
 from rlx.codegen.kernels.contraction.spans import (
     MOST_SUMMED,
     Axis,
@@ -51,7 +59,7 @@ from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.register_tile import Accumulate, RegisterTile
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, minimum
-from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, TileOp
 from rlx.dataclass import dataclass
 from rlx.ir.lowering import PANELS, ROWS, Schedule
 from rlx.ir.shape import Extent, floor_divide, upper
@@ -191,6 +199,9 @@ class Item:
     def _at_once(self, down: Span, panels: Range) -> None:
         """Compute the tiles of a strip, each over all steps."""
         every, k = self.all, self.all.k
+        if every.schedule.unit == "matrix":
+            self._by_matrix_unit(down, panels)
+            return
         steps = [self._steps(number, down) for number in range(len(every.steps))]
         read = self._reads(down, steps[-1])
 
@@ -217,6 +228,37 @@ class Item:
             return
         with k.loop("panel", panels[1], start=panels[0]) as panel:
             self._each_across(lambda across, taps: compute(panel, across, taps))
+
+    def _by_matrix_unit(self, down: Span, panels: Range) -> None:
+        """Compute the tiles of a strip in tile registers; the result has one axis of rows."""
+        every, k, prim = self.all, self.all.k, self.all.prim
+        whole, across = [(index(0), index(upper(n))) for _, n in every.steps], Span.of(index(0), 1)
+        rows = self._reads(down, whole[-1])
+        assert isinstance(rows, StoredRows)
+        outer = self.outer if rows is every.rows else ()
+        first = down.start if rows is every.rows else index(0)
+        axes, strides = every.panels, rows.steps
+        dot = (
+            TileOp.DOT_UNSIGNED_SIGNED
+            if rows.memory.prim is Prim.U32
+            else TileOp.DOT_SIGNED_UNSIGNED
+        )
+        tile = MatrixTile(k, down.size, axes.width, upper(every.steps[-1][1]), dot)
+        start = k.let("at", affine(rows.origin, (*outer, first), (*rows.outer, rows.down)))
+        sums = k.local("sums", prim, down.size * axes.width)
+        with tile.configured(), k.loop("panel", panels[1], start=panels[0]) as panel:
+            base = k.let("panel_start", axes.start(self.outer, panel))
+            tile.zero()
+            with ExitStack() as loops:
+                at = [
+                    loops.enter_context(k.loop(name, upper(extent)))
+                    for name, extent in every.steps[:-1]
+                ]
+                left = k.let("source", affine(start, at, strides[:-1]))
+                right = k.let("panel_row", affine(base, at, axes.steps[:-1]))
+                tile.add((rows.memory, left), rows.down, (axes.memory, right), axes.steps[-1])
+            tile.store(sums)
+            self._store(down, across, panel, sums, index(0))
 
     def _steps(self, number: int, down: Span) -> Range:
         """Return the steps along a folded axis that have elements."""

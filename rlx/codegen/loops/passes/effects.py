@@ -22,6 +22,7 @@ from rlx.codegen.loops.nodes import (
     Prefetch,
     Stmt,
     Store,
+    TileStep,
     Var,
     While,
 )
@@ -75,7 +76,9 @@ def _enter(found: Effects, statement: Stmt) -> None:
             found.uses.add(var.name)
         case For(accumulators=accumulators):
             found.uses.update(var.name for var, _ in accumulators)
-        case External() | Invoke() | Atomic() | Fail() | Prefetch() | Pause() | While():
+        case (
+            External() | Invoke() | Atomic() | Fail() | Prefetch() | TileStep() | Pause() | While()
+        ):
             found.is_opaque = True
             found.writes.update(address.buffer for address in addresses(statement))
             found.reads.update(address.buffer for address in addresses(statement))

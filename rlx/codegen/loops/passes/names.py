@@ -28,6 +28,7 @@ from rlx.codegen.loops.nodes import (
     Prim,
     Stmt,
     Store,
+    TileStep,
     Var,
 )
 from rlx.codegen.loops.passes.effects import bound_names
@@ -127,6 +128,8 @@ class Renaming:
             case External():
                 args = tuple(self._moved(x) if isinstance(x, Address) else x for x in inner.args)
                 return replace(inner, args=args, result=inner.result and self._var(inner.result))
+            case TileStep():
+                return replace(inner, address=inner.address and self._moved(inner.address))
             case Invoke():
                 return replace(inner, buffers=tuple(self._moved(x) for x in inner.buffers))
             case Atomic():
