@@ -31,6 +31,7 @@ from rlx.codegen.loops.nodes import BinaryOp as BinaryOp
 from rlx.codegen.loops.nodes import Buffer as Buffer
 from rlx.codegen.loops.nodes import LoopKind as LoopKind
 from rlx.codegen.loops.nodes import Prim as Prim
+from rlx.codegen.loops.nodes import Status as Status
 from rlx.codegen.loops.nodes import UnaryOp as UnaryOp
 from rlx.codegen.loops.passes.vectorize import vectorize as vectorize
 from rlx.ir.shape import upper as upper

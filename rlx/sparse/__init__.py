@@ -5,6 +5,7 @@
 """
 
 from rlx.public_names import names_of
+from rlx.sparse.factors import Factors as Factors
 from rlx.sparse.matrix import SparseMatrix as SparseMatrix
 from rlx.sparse.pattern import Pattern as Pattern
 

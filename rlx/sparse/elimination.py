@@ -12,6 +12,7 @@ that of `n / s` dense systems of `s` unknowns, the memory `n * s` numbers.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,21 @@ from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir.source_lines import calling_source
 from rlx.sparse.constant_indices import taken
+from rlx.sparse.ordering import structure_of
 from rlx.sparse.pattern import Integers, Pattern, union
 from rlx.transforms.control import scan
 
 _LARGEST = 1 << 29
 """Numbers that an elimination keeps at most, `n * s`."""
+
+_NARROW = 64
+"""Bandwidth up to which blocks are preferred: they exchange rows, and stay loops in C."""
+
+_DENSE = 4
+"""How many operations on dense blocks take as long as one on single entries."""
+
+_MOST_ORDERED = 20_000
+"""Unknowns up to which an order of minimum degree is looked for, if blocks can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,23 @@ class Blocks:
     lower: Entries
     diagonal: Entries
     upper: Entries
+
+
+@functools.lru_cache(maxsize=32)
+def prefers_factors(pattern: Pattern) -> bool:
+    """True if eliminating entry by entry is less work than in blocks of the bandwidth.
+
+    It exchanges no rows: a diagonal with absent entries needs blocks.
+    """
+    n = pattern.shape[0]
+    joined = union([pattern, pattern.T])
+    size = _narrowest(joined)[1]
+    is_large = n * size > _LARGEST
+    if size <= _NARROW or (pattern.rows == pattern.indices).sum() < n:
+        return False
+    if n > _MOST_ORDERED and not is_large:
+        return False
+    return is_large or _DENSE * structure_of(pattern).work < n * size**2
 
 
 def solve(pattern: Pattern, data: Any, b: Any) -> Any:
@@ -108,13 +136,7 @@ def block_tridiagonal(pattern: Pattern) -> Blocks:
         UnsupportedError: the elimination would keep more than 2**29 numbers.
     """
     n = pattern.shape[0]
-    joined = union([pattern, pattern.T])
-    order = np.arange(n)
-    size = max(_bandwidth(joined, order), 1)
-    if size > joined.row_sizes.max(initial=0):  # half of a row's entries is the least there is
-        by_levels = _by_levels(joined)
-        narrower = max(_bandwidth(joined, by_levels), 1)
-        order, size = min((order, size), (by_levels, narrower), key=lambda found: found[1])
+    order, size = _narrowest(union([pattern, pattern.T]))
     if n * size > _LARGEST:
         raise UnsupportedError(
             f"the elimination of {n} unknowns of bandwidth {size} keeps {n * size} numbers; it "
@@ -132,6 +154,20 @@ def block_tridiagonal(pattern: Pattern) -> Blocks:
     shape = size, count, pattern.nnz
     parts = [_entries(rows, columns, sources, shape, side) for side in (-1, 0, 1)]
     return Blocks(size, count, order, *parts)
+
+
+def _narrowest(joined: Pattern) -> tuple[Integers, int]:
+    """Return the order of a symmetric pattern that has the smaller bandwidth, and that, 1 at least.
+
+    The natural one, or by levels.
+    """
+    order = np.arange(joined.shape[0])
+    size = max(_bandwidth(joined, order), 1)
+    if size > joined.row_sizes.max(initial=0):  # half of a row's entries is the least there is
+        by_levels = _by_levels(joined)
+        narrower = max(_bandwidth(joined, by_levels), 1)
+        order, size = min((order, size), (by_levels, narrower), key=lambda found: found[1])
+    return order, size
 
 
 def _entries(

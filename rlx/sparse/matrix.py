@@ -11,7 +11,8 @@ from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.source_lines import calling_source
 from rlx.sparse.constant_indices import as_indices, taken
-from rlx.sparse.elimination import solve
+from rlx.sparse.elimination import prefers_factors, solve
+from rlx.sparse.factors import Factors, factored, require_right_side
 from rlx.sparse.pattern import Integers, Pattern
 from rlx.tracing.pytree import register_pytree_node
 from rlx.tracing.trace import element_type, shape_of
@@ -99,19 +100,15 @@ class SparseMatrix:
     def solve(self, b: Any) -> Any:
         """Return x with `self @ x = b`, a vector `[n]` or a matrix `[n, k]`.
 
-        By block elimination (`sparse.elimination`) in an order of small bandwidth; rows are
-        exchanged within blocks only, which suits positive definite and diagonally dominant
-        matrices and systems ordered by stages. Derivatives are those of the solution: forward and
-        reverse mode solve once more. `ShapeError` for a matrix that is not square or another
-        extent of `b`, `SingularMatrixError` where a block cannot be eliminated.
+        By block elimination (`sparse.elimination`) in an order of small bandwidth, where rows are
+        exchanged within blocks; or by `lu`, where that is much less work and the diagonal has all
+        its entries. Derivatives are those of the solution: forward and reverse mode solve once
+        more. `ShapeError` for a matrix that is not square or another extent of `b`,
+        `SingularMatrixError` where a block or an unknown cannot be eliminated.
         """
-        shape, (rows, columns) = shape_of(b), self.shape
-        if rows != columns or len(shape) not in (1, 2) or shape[0] != rows:
-            raise ShapeError(
-                f"solve: a sparse matrix of shape {self.shape} and a right side of shape {shape}",
-                source=calling_source(),
-                remedy="give a square matrix, and a right side of as many rows",
-            )
+        require_right_side(self, b)
+        if self.dtype.kind != "c" and prefers_factors(self.pattern):
+            return self.lu().solve(b)
         right = rnp.asarray(b).astype(rnp.result_type(self.data, b))
         return custom_linear_solve(
             lambda x: self @ x,
@@ -119,6 +116,23 @@ class SparseMatrix:
             lambda _, b: solve(self.pattern, self.data, b),
             lambda _, b: solve(self.pattern.T, self.T.data, b),
         )
+
+    def lu(self) -> Factors:
+        """Return lower and upper factors in an order of minimum degree, without pivots.
+
+        That suits diagonally dominant matrices, and others whose pivots are not small: solutions
+        are refined once. Factor once to solve for several right sides one after the other.
+        """
+        return factored(self, symmetric=False)
+
+    def ldl(self) -> Factors:
+        """Return the factors `L D L^T` of a symmetric matrix, in an order of minimum degree.
+
+        Positive definite and quasidefinite matrices (a positive definite block, a negative
+        definite one, and any entries between) have them in every order. Of each pair of entries
+        one is read; half of the work of `lu`.
+        """
+        return factored(self, symmetric=True)
 
     def __repr__(self) -> str:
         rows, columns = self.shape

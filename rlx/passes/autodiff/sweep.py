@@ -88,7 +88,7 @@ def jvp_in_graph(
         if tangent is not None:
             _check(input, tangent)
             known[input] = tangent
-    needed = ancestors(outputs)
+    needed = _differentiated(outputs)
     for node in graph.nodes[: _end(outputs)]:
         given = tuple(known.get(operand) for operand in node.operands)
         flows = any(result in needed and carries(result) for result in node.results)
@@ -100,6 +100,23 @@ def jvp_in_graph(
                     _check(result, tangent)
                     known[result] = tangent
     return [known.get(output) for output in outputs]
+
+
+def _differentiated(outputs: Iterable[Value]) -> set[Value]:
+    """Return the values whose tangents those of `outputs` may be computed from.
+
+    What a rule states the tangents of is not differentiated: its ops may have no derivatives.
+    """
+    found: set[Value] = set()
+    pending = list(outputs)
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found.add(value)
+            node = value.node
+            stated = node.op.name == "custom_derivative"
+            pending.extend(node.operands[node.attribute("num_results") if stated else 0 :])
+    return found
 
 
 def active_values(graph: Graph, inputs: Iterable[Value], outputs: Iterable[Value]) -> set[Value]:
