@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from rlx.cli.output import show
 from rlx.cli.progress import progress
+from rlx.language.grammar import Grammar
 from rlx.language.model import LanguageModel, load
 from rlx.language.sampling import SETTINGS, Sampling
 from rlx.language.streaming import TextStream, texts_of
@@ -49,18 +51,34 @@ def answer(model: LanguageModel, prompt: list[int], arguments: Namespace) -> Ans
     """Print what follows a prompt as it comes."""
     started = time.perf_counter()
     with progress("compiling and reading the prompt"):
-        tokens = model.generate(prompt, max_tokens=arguments.max_tokens)
+        tokens = model.generate(
+            prompt,
+            max_tokens=arguments.max_tokens,
+            grammar=_grammar(arguments),
+            keep=arguments.keep,
+        )
         first = next(tokens, None)
     ready = time.perf_counter()
     stream, printed = TextStream(model.tokenizer, arguments.stop or ()), ""
-    count = len(model.history)
-    for text in texts_of(stream, [] if first is None else _chained(first, tokens)):
+    count = 0
+
+    def counted() -> Iterator[int]:
+        nonlocal count
+        for token in tokens:
+            count += 1
+            yield token
+
+    given = () if first is None else itertools.chain((first,), counted())
+    for text in texts_of(stream, given):
         show(text, end="", flush=True)
         printed += text
     show("")
-    return Answer(printed, ready - started, len(model.history) - count, time.perf_counter() - ready)
+    return Answer(printed, ready - started, count, time.perf_counter() - ready)
 
 
-def _chained(first: int, rest: Iterator[int]) -> Iterator[int]:
-    yield first
-    yield from rest
+def _grammar(arguments: Namespace) -> Grammar | None:
+    if arguments.grammar is not None:
+        return Grammar.gbnf(arguments.grammar.read_text(encoding="utf-8"))
+    if arguments.json_schema is not None:
+        return Grammar.json_schema(arguments.json_schema.read_text(encoding="utf-8"))
+    return None

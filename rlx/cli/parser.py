@@ -461,6 +461,20 @@ def _add_sampling(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
     )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--grammar", metavar="FILE", type=Path, help="what answers are, in GBNF")
+    form.add_argument("--json-schema", metavar="FILE", type=Path, help="answers are JSON of this")
+    _add_keep(parser)
+
+
+def _add_keep(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep",
+        type=int,
+        metavar="N",
+        help="go on where the context is full, with its first N tokens and the newer half of the "
+        "others; default: end the answer",
+    )
 
 
 def _add_text_model(parser: ArgumentParser) -> None:
@@ -514,6 +528,7 @@ def _add_embed(parser: ArgumentParser) -> None:
 
 def _add_serve(parser: ArgumentParser) -> None:
     _add_model(parser)
+    _add_keep(parser)
     parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
     parser.add_argument("--port", type=positive, default=8000, metavar="N", help="default: 8000")
     parser.add_argument(

@@ -25,6 +25,7 @@ def execute(arguments: Namespace) -> int:
         name=Path(arguments.model).stem,
         slots=arguments.slots,
         limits=Limits(seconds=arguments.seconds),
+        keep=arguments.keep,
     )
     show(f"serving http://{arguments.host}:{arguments.port}/v1", to_errors=True)
     uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")

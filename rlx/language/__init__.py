@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.language.config import DecoderConfig
 from rlx.language.embedding import EmbeddingModel, load_embedding
+from rlx.language.grammar import Grammar
 from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
 from rlx.language.sampling import Sampling
@@ -32,6 +33,7 @@ __all__ = [
     "ExpertMonitor",
     "ExpertPool",
     "FineTuning",
+    "Grammar",
     "LanguageModel",
     "Lora",
     "Sampling",

@@ -5,14 +5,14 @@ text = Text(prompt)
 text.tokens.append(batch.read(slot=0, text))
 text.tokens.append(batch.advance({0: text})[0])
 
-Texts join and leave at any step. A slot keeps the keys and values of the last text it had: a text
-that begins alike reads the rest of its prompt only.
+Texts join and leave at any step. A slot keeps the keys and values of the last text it had: of a
+text that begins alike, in any slot, the rest of the prompt is read only.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -66,10 +66,11 @@ class Batch:
                     del going[slot]
                     continue
                 made[slot].append(token)
-                if len(made[slot]) == max_tokens or len(going[slot].tokens) == self.context:
+                full = len(going[slot].tokens) == self.context
+                if not full:
+                    going[slot].append(token)
+                if full or len(made[slot]) == max_tokens or going[slot].is_complete:
                     del going[slot]
-                else:
-                    going[slot].tokens.append(token)
             chosen = self.advance(going) if going else {}
         return made
 
@@ -83,29 +84,60 @@ class Batch:
 
     def read(self, slot: int, text: Text) -> int:
         """Take the tokens of a text that its slot has not; return the one that follows."""
-        step, program = self._programs
-        kept = self.kept.get(slot, [])
-        known = common_prefix(kept, text.tokens[:-1])
-        self._copy(slot, known, step, program)
-        token, past, count = 0, known, len(text.tokens)
-        while past < count:
-            # Its rows must fit whatever their number: at the end some are read once more.
-            past = min(past, self.context - self._most_rows)
-            rows = min(count - past, self._most_rows)
-            feeds = {
-                "tokens": np.array(text.tokens[past : past + rows], np.int32),
-                "history": np.array(text.tokens[:past], np.int32),
-                "start": np.array([past, 0], np.int32),
-                "first": np.array([slot * self.context, 0], np.int32),
-                "last": np.array([rows - 1, 0], np.int32),
-                **self._choice([text], [past + rows - 1]),
-            }
-            chosen, logits = program.advance(feeds)
-            past += rows
-        token, text.logits = int(chosen[0]), logits[0].copy()
-        self._copy(slot, count, program, step)
-        self.kept[slot] = list(text.tokens)
+        self.begin(slot, text)
+        token = None
+        while token is None:
+            token = self.read_piece(slot, text)
         return token
+
+    def begin(self, slot: int, text: Text) -> None:
+        """Let a slot keep what one of them has of the beginning of a text, and nothing else."""
+        before = [] if text.pooling else text.tokens[:-1]
+        common = {other: common_prefix(kept, before) for other, kept in self.kept.items()}
+        own = common.get(slot, 0)
+        best = max(common, key=lambda other: common[other], default=slot)
+        known = common.get(best, 0)
+        if known > own:
+            for program in {each.arena: each for each in self._programs}.values():
+                for name in program.donated_params:
+                    state = program.state(name)
+                    rows = [at * self.context for at in (slot, best)]
+                    state[rows[0] : rows[0] + known] = state[rows[1] : rows[1] + known]
+        self.kept[slot] = text.tokens[:known] if known > own else text.tokens[:own]
+
+    def unread(self, slot: int, text: Text) -> int:
+        """Return how many tokens of a text that was begun are still to be read."""
+        return len(text.tokens) - len(self.kept[slot])
+
+    def read_piece(self, slot: int, text: Text, most: int = _PROMPT_ROWS) -> int | None:
+        """Take up to `most` further tokens of a text that was begun.
+
+        Return the one that follows, when all are read.
+        """
+        step, program = self._programs
+        known, count = len(self.kept[slot]), len(text.tokens)
+        self._copy(slot, known, step, program)
+        # Rows must fit whatever their number: at the end some are read once more.
+        past = min(known, self.context - self._most_rows)
+        rows = min(count - past, self._most_rows, known - past + most)
+        end = past + rows
+        feeds = {
+            "tokens": np.array(text.tokens[past:end], np.int32),
+            "history": np.array(text.tokens[:past], np.int32),
+            "start": np.array([past, 0], np.int32),
+            "first": np.array([slot * self.context, 0], np.int32),
+            "last": np.array([rows - 1, 0], np.int32),
+            "shares": text.shares(past, known, end),
+            **self._choice([text], [end - 1]),
+        }
+        chosen, logits, pooled = program.advance(feeds)
+        text.pool(pooled)
+        self._copy(slot, end, program, step)
+        self.kept[slot] = text.tokens[:end]
+        if end < count:
+            return None
+        text.logits = logits[0].copy()
+        return int(chosen[0])
 
     def _copy(self, slot: int, count: int, source: Executable, target: Executable) -> None:
         """Copy the state of a slot from one program to the other, if their arenas are two."""
@@ -141,11 +173,12 @@ class Batch:
         del kept[self.context - 1 :]
         return len(kept)
 
-    def _choice(self, texts: Sequence[Text], positions: Any) -> dict[str, Any]:
+    def _choice(self, texts: Sequence[Text], positions: Iterable[int]) -> dict[str, Any]:
         vocabulary = DecoderConfig.of(self.file).vocabulary
+        at = [text.dropped + own for text, own in zip(texts, positions, strict=True)]
         return choice_feeds(
-            [text.sampling for text in texts], [text.seed for text in texts], positions,
-            vocabulary, [text.mask for text in texts],
+            [text.sampling for text in texts], [text.seed for text in texts], at, vocabulary,
+            [text.mask for text in texts],
         )  # fmt: skip
 
     @functools.cached_property

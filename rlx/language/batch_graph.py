@@ -134,7 +134,8 @@ def batch_prompt(
 ) -> tuple[Graph, Weights]:
     """Return the graph for the prompt of one sequence.
 
-    Outputs: its next token, its logits, and the state.
+    Outputs: its next token, its logits, the sum of what the last layer gives for its tokens, each
+    multiplied by its share, and the state.
     """
     config, graph = DecoderConfig.of(file), Graph("batch_prompt")
     past = Dim("past", max=context - upper(rows))
@@ -148,9 +149,12 @@ def batch_prompt(
         graph, config, weights, rows, past, context, start, turns, {}, cache_dtype,
         first=first, place=first + start, size=size,
     )  # fmt: skip
-    row = ops.dynamic_slice(decoder.hidden(tokens), last, sizes=(1, config.hidden))
-    logits = decoder.logits(row)
+    hidden = decoder.hidden(tokens)
+    logits = decoder.logits(ops.dynamic_slice(hidden, last, sizes=(1, config.hidden)))
+    shares = ops.reshape(graph.input("shares", (rows,)), shape=(1, rows))
+    pooled = ops.matmul(shares, decoder.norm(hidden, "output_norm", config.hidden))
     choice = Choice.declared(graph, config.vocabulary, [(history, tokens)])
     token = sampled(graph, logits, choice)
-    graph.set_outputs([token, logits, *decoder.state.values()], donated=decoder.state)
+    outputs = [token, logits, pooled, *decoder.state.values()]
+    graph.set_outputs(outputs, donated=decoder.state)
     return graph, weights

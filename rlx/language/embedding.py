@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.model import chosen_context, open_model, require_one_of
 from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy
+from rlx.language.text import Pooling
 from rlx.language.tokenizer import TextTokenizer
 from rlx.limits import LoadLimits
 from rlx.runtime.compile import compile as compile_graph
@@ -32,9 +33,6 @@ from rlx.runtime.executable import Executable
 
 if TYPE_CHECKING:
     from rlx.runtime.reference import ReferenceExecutable
-
-Pooling: TypeAlias = Literal["mean", "cls", "last"]
-"""The mean of all rows, the first row, or the last one."""
 
 _BY_NUMBER = {1: "mean", 2: "cls", 3: "last"}
 """Of `pooling_type` in GGUF files."""
@@ -126,7 +124,7 @@ def load_embedding(
     require_one_of("accuracy", accuracy, get_args(Accuracy))
     file = open_model(path, quantize=quantize, limits=limits)
     size = chosen_context(file, context)
-    found = _pooling(file) if pooling is None else pooling
+    found = stated_pooling(file) if pooling is None else pooling
     if found is None:
         raise InputError(
             f"{file.path} does not say how rows are pooled",
@@ -136,7 +134,7 @@ def load_embedding(
     return EmbeddingModel(file, size, found, backend, threads, accuracy)
 
 
-def _pooling(file: ModelFile) -> Any:
+def stated_pooling(file: ModelFile) -> Any:
     """Return how a file says that rows are pooled, or None."""
     if not isinstance(file, Checkpoint):
         architecture = file.metadata["general.architecture"]

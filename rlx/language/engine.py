@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -17,6 +17,9 @@ from rlx.language.batch import Batch
 from rlx.language.model import LanguageModel
 from rlx.language.streaming import TextStream
 from rlx.language.text import Text, common_prefix
+
+_READ_TOKENS = 256
+"""Tokens of prompts that are read between two steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,13 @@ class Engine:
     slots: int = 8
     most_waiting: int = 64
     ends: frozenset[int] = frozenset()
+    keep: int | None = None
+    """Where the context is full, the first tokens that are kept when older ones are forgotten;
+    None: answers end there."""
     _waiting: deque[Job] = field(default_factory=deque)
     _active: dict[int, Job] = field(default_factory=dict)
+    _unread: dict[int, bool] = field(default_factory=dict)
+    """Slots whose texts are still to be read, the oldest first, and if that was begun."""
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _closed: bool = False
     _thread: threading.Thread | None = None
@@ -80,16 +88,18 @@ class Engine:
         if self._thread is not None:
             self._thread.join()
 
-    def submit(self, job: Job) -> None:
-        """Let a job wait for a slot; InputError for a prompt that does not fit."""
-        self._batch.require_fits(job.text)
-        job.text.sampling.bias(self.model.config.vocabulary)  # refuses tokens that are none
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Let jobs wait for slots, all or none; InputError for a prompt that does not fit."""
+        for job in jobs:
+            self._batch.require_fits(job.text)
+            job.text.sampling.bias(self.model.config.vocabulary)  # refuses tokens that are none
         with self._changed:
-            if len(self._waiting) >= self.most_waiting:
+            if len(self._waiting) + len(jobs) > self.most_waiting:
                 raise EngineFullError(
-                    f"{self.most_waiting} requests wait already", remedy="try again later"
+                    f"{len(self._waiting)} requests wait already, {self.most_waiting} at most",
+                    remedy="try again later",
                 )
-            self._waiting.append(job)
+            self._waiting.extend(jobs)
             self._changed.notify()
 
     @property
@@ -103,23 +113,26 @@ class Engine:
                     self._changed.wait()
                 if self._closed:
                     return
-                joining = self._joining()
+                self._join()
             try:
-                for slot, job in joining.items():
-                    self._take(slot, self._batch.read(slot, job.text))
-                self._drop_cancelled()
-                texts = {slot: job.text for slot, job in self._active.items()}
-                for slot, token in (self._batch.advance(texts) if texts else {}).items():
-                    self._take(slot, token)
+                self._step()
             except Exception as error:  # this thread serves all requests: it outlives any fault
                 reported = _reported(error)
                 for job in self._active.values():
                     job.deliver(Piece("", finish="error", error=reported))
                 self._active.clear()
+                self._unread.clear()
 
-    def _joining(self) -> Mapping[int, Job]:
+    def _step(self) -> None:
+        """Read some of the prompts, and add a token to each of the other answers."""
+        self._drop_cancelled()
+        self._read()
+        texts = {slot: job.text for slot, job in self._active.items() if slot not in self._unread}
+        for slot, token in (self._batch.advance(texts) if texts else {}).items():
+            self._take(slot, token)
+
+    def _join(self) -> None:
         """Give waiting jobs the free slots, each the one whose kept tokens it begins with."""
-        joining: dict[int, Job] = {}
         while self._waiting and len(self._active) < self.slots:
             job = self._waiting.popleft()
             if job.cancelled:
@@ -127,36 +140,68 @@ class Engine:
             free = [slot for slot in range(self.slots) if slot not in self._active]
             kept = self._batch.kept
             best = max(free, key=lambda s: common_prefix(kept.get(s, []), job.text.tokens))
-            self._active[best] = joining[best] = job
-        return joining
+            self._active[best] = job
+            self._unread[best] = False
 
     def _drop_cancelled(self) -> None:
         for slot in [slot for slot, job in self._active.items() if job.cancelled]:
-            del self._active[slot]
+            self._leave(slot)
+
+    def _leave(self, slot: int) -> None:
+        del self._active[slot]
+        self._unread.pop(slot, None)
+
+    def _read(self) -> None:
+        """Read prompts, the oldest first: at most so much that other answers go on."""
+        left = _READ_TOKENS
+        while self._unread and left > 0:
+            slot, is_begun = next(iter(self._unread.items()))
+            text = self._active[slot].text
+            if not is_begun:
+                self._batch.begin(slot, text)
+                self._unread[slot] = True
+            count = self._batch.unread(slot, text)
+            token = self._batch.read_piece(slot, text, left)
+            left -= count - self._batch.unread(slot, text)
+            if token is not None:
+                del self._unread[slot]
+                self._take(slot, token)
 
     def _take(self, slot: int, token: int) -> None:
         """Deliver what a token adds, and free the slot where the answer ends."""
         job = self._active[slot]
+        try:
+            piece = self._piece(slot, job, token)
+        except RlxError as error:  # of this answer's grammar alone
+            piece = Piece("", finish="error", error=error)
+        if piece.finish is not None:
+            self._leave(slot)
+        job.deliver(piece)
+
+    def _piece(self, slot: int, job: Job, token: int) -> Piece:
+        if job.text.pooling is not None:
+            return Piece("", finish="stop")
         ended = token in self.ends
         added = "" if ended else job.stream.add(token)
         job.made += not ended
-        finish = None
-        if ended or job.stream.stopped_by is not None:
-            finish = "stop"
-        elif self._is_long(job):
-            finish = "length"
-        if finish is None:
-            job.text.tokens.append(token)
-        else:
+        stops = ended or job.stream.stopped_by is not None
+        finish = "stop" if stops else self._followed(slot, job, token)
+        if finish is not None:
             added += job.stream.finish()
-            del self._active[slot]
         own, likeliest = _log_probabilities(job, token)
-        job.deliver(Piece(added, None if ended else token, own, likeliest, finish))
+        return Piece(added, None if ended else token, own, likeliest, finish)
 
-    def _is_long(self, job: Job) -> bool:
-        """Return whether an answer has the tokens or the time that it may have."""
-        full = len(job.text.tokens) >= self._batch.context
-        return full or job.made >= job.most or time.monotonic() > job.until
+    def _followed(self, slot: int, job: Job, token: int) -> str | None:
+        """Let a token follow, and return why the answer ends with it, if it does."""
+        if len(job.text.tokens) >= self._batch.context:
+            if self.keep is None:
+                return "length"
+            job.text.forget(self.keep)
+            self._unread[slot] = False
+        job.text.append(token)
+        if job.text.is_complete:
+            return "stop"
+        return "length" if job.made >= job.most or time.monotonic() > job.until else None
 
 
 def _reported(error: Exception) -> RlxError:

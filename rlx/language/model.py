@@ -30,12 +30,13 @@ from rlx.ir.shape import Dim
 from rlx.language import checkpoint
 from rlx.language.checks import checked_tokens, seed_words
 from rlx.language.config import DecoderConfig
+from rlx.language.grammar import Grammar, GrammarTokens, Matcher
 from rlx.language.lora import Adapters
 from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, CacheDType, param_value
 from rlx.language.programs import graph_name, step_and_prompt
 from rlx.language.sampling import Sampling, choice_feeds
-from rlx.language.text import Text, common_prefix
+from rlx.language.text import Text, common_prefix, require_keep, shifted
 from rlx.language.tokenizer import TextTokenizer
 from rlx.limits import LoadLimits
 from rlx.runtime.executable import Executable
@@ -74,6 +75,8 @@ class LanguageModel:
     """Of the last token that was fed."""
     _batches: OrderedDict[int, Batch] = field(default_factory=OrderedDict)
     """Programs for so many sequences: those that were used last."""
+    _dropped: int = 0
+    """How many tokens `generate` has forgotten, so that each draw is another number."""
     _known: dict[Executable, int] = field(default_factory=dict)
     """How many tokens each program has the keys and values of."""
 
@@ -85,10 +88,25 @@ class LanguageModel:
     def tokenizer(self) -> TextTokenizer:
         return TextTokenizer.of(self.file)
 
+    def matcher(self, grammar: Grammar) -> Matcher:
+        """Return what says which tokens may follow; InputError for a grammar that is wrong."""
+        return self._grammar_tokens.matcher(grammar)
+
+    @functools.cached_property
+    def _grammar_tokens(self) -> GrammarTokens:
+        return GrammarTokens.of(self.tokenizer, self.config.vocabulary)
+
     def reset(self) -> None:
         """Forget all tokens."""
         self.history.clear()
         self._known.clear()
+        self._dropped = 0
+
+    def _forget(self, keep: int, fed: list[int]) -> list[int]:
+        """Forget the older half of what follows the first `keep` tokens; return what is to feed."""
+        kept = shifted(self.history, keep)
+        self._dropped += len(self.history) - len(kept)
+        return self.keep_common(kept + fed)
 
     def keep_common(self, tokens: Sequence[int]) -> list[int]:
         """Forget what is no beginning of `tokens`, and return what is left of them to feed.
@@ -103,6 +121,9 @@ class LanguageModel:
 
     def feed(self, tokens: Sequence[int]) -> int:
         """Take tokens and return the one that is chosen to follow them."""
+        return self._feed(tokens, None)
+
+    def _feed(self, tokens: Sequence[int], mask: NDArray[np.bool_] | None) -> int:
         left, token = checked_tokens(tokens, self.config.vocabulary), 0
         if not left:
             raise InputError("no tokens to feed", remedy="feed at least one")
@@ -113,26 +134,43 @@ class LanguageModel:
             )
         while left:
             count = self._next_rows(len(left))
-            token = self._run(left[:count])
+            token = self._run(left[:count], mask)
             left = left[count:]
         return token
 
     def generate(
-        self, prompt: Sequence[int], *, max_tokens: int, stop: Sequence[int] | None = None
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        stop: Sequence[int] | None = None,
+        grammar: Grammar | None = None,
+        keep: int | None = None,
     ) -> Iterator[int]:
         """Yield the tokens that follow `prompt`, until one of `stop`, which is not yielded.
 
         `stop` are the file's own end tokens unless given. A full context ends the text; a prompt
-        that does not fit is refused.
+        that does not fit is refused. With a `grammar` tokens that are none of it are not chosen,
+        and a text that it lets nothing follow ends. With `keep` a full context ends no text: its
+        first `keep` tokens and the newer half of the others are read again, and the rest forgotten.
         """
-        ends = self.tokenizer.end_tokens if stop is None else frozenset(stop)
-        fed = prompt
-        room = self.context - len(self.history) - len(prompt) + 1
-        for _ in range(min(max_tokens, max(room, 1))):  # the first one raises what does not fit
-            token = self.feed(fed)
+        require_keep(keep, self.context)
+        ends = self._ends(stop, grammar)
+        matcher = None if grammar is None else self.matcher(grammar)
+        fed = list(prompt)
+        for number in range(max_tokens):
+            if number and len(self.history) == self.context:
+                if keep is None:
+                    return
+                fed = self._forget(keep, fed)
+            token = self._feed(fed, None if matcher is None else matcher.mask)
             if token in ends:
                 return
             yield token
+            if matcher is not None:
+                matcher.accept(token)
+                if matcher.is_complete:
+                    return
             fed = [token]
 
     def generate_batch(
@@ -142,13 +180,14 @@ class LanguageModel:
         max_tokens: int,
         stop: Sequence[int] | None = None,
         samplings: Sequence[Sampling] | None = None,
+        grammar: Grammar | None = None,
     ) -> list[list[int]]:
         """Return the tokens that follow each of some prompts, of any lengths, together.
 
         Weights are read once for a token of every sequence. The sequence at place i draws from
-        seed + i, by its own of `samplings` if they are given.
+        seed + i, by its own of `samplings` if they are given. All answers are of the `grammar`.
         """
-        ends = self.tokenizer.end_tokens if stop is None else frozenset(stop)
+        ends = self._ends(stop, grammar)
         each = [self.sampling] * len(prompts) if samplings is None else samplings
         if len(each) != len(prompts):
             raise InputError(
@@ -160,10 +199,16 @@ class LanguageModel:
             Text(
                 checked_tokens(prompt, self.config.vocabulary), sampling,
                 ((upper << 32 | lower) + number) % 2**64,
+                None if grammar is None else self.matcher(grammar),
             )
             for number, (prompt, sampling) in enumerate(zip(prompts, each, strict=True))
         ]  # fmt: skip
         return self._batch(len(prompts)).generate(texts, max_tokens=max_tokens, stop=ends)
+
+    def _ends(self, stop: Sequence[int] | None, grammar: Grammar | None) -> frozenset[int]:
+        """Return the tokens that end a text; a grammar allows the file's own at its end."""
+        given = frozenset[int]() if stop is None else frozenset(stop)
+        return given if stop is not None and grammar is None else given | self.tokenizer.end_tokens
 
     def _batch(self, size: int) -> Batch:
         """Return the programs for `size` sequences; the least recently used are dropped."""
@@ -214,15 +259,15 @@ class LanguageModel:
         fits = len(self.history) <= self.context - self._most_rows
         return min(wanted, self._most_rows) if fits else 1
 
-    def _run(self, tokens: list[int]) -> int:
+    def _run(self, tokens: list[int], mask: NDArray[np.bool_] | None) -> int:
         step, prompt = self._programs
         feeds: dict[str, Any] = {
             "tokens": np.array(tokens, np.int32),
             "history": np.array(self.history, np.int32),
             "start": np.array([len(self.history), 0], np.int32),
             **choice_feeds(
-                [self.sampling], [self.seed], [len(self.history) + len(tokens) - 1],
-                self.config.vocabulary,
+                [self.sampling], [self.seed], [self._dropped + len(self.history) + len(tokens) - 1],
+                self.config.vocabulary, [mask],
             ),
         }  # fmt: skip
         program, other = (step, prompt) if len(tokens) == 1 else (prompt, step)

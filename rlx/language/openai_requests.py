@@ -11,9 +11,10 @@ import numpy as np
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError
+from rlx.language.grammar import Grammar
 from rlx.language.sampling import Sampling
 
-_REFUSED = ("best_of", "echo", "suffix", "functions", "function_call", "grammar", "audio")
+_REFUSED = ("best_of", "echo", "suffix", "functions", "function_call", "audio")
 _NUMBERS = ("top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty",
             "frequency_penalty")  # fmt: skip
 _MOST_STOPS = 16
@@ -41,11 +42,6 @@ class Body:
         for name in _REFUSED:
             if found.get(name):
                 raise InputError(f"{name} is not supported", remedy=f"leave {name} out")
-        form = found.get("response_format") or {"type": "text"}
-        if form != {"type": "text"}:
-            raise InputError(
-                f"response_format {str(form)[:100]} is not supported", remedy="use text"
-            )
         return cls(found)
 
     def error(self, name: str, wanted: str) -> InputError:
@@ -84,7 +80,6 @@ class Body:
 
     def streams(self) -> tuple[bool, bool]:
         """Return whether an answer is streamed, and whether its usage is the last event."""
-        self.integer("n", 1, 1, 1)
         options = self.fields.get("stream_options") or {}
         if not isinstance(options, dict):
             raise self.error("stream_options", "an object")
@@ -134,16 +129,69 @@ class Body:
         except (TypeError, LookupError, ValueError):
             raise self.error("messages", "with tool_calls as an answer has them") from None
 
-    def tools(self) -> list[Any] | None:
+    def tools(self) -> list[dict[str, Any]] | None:
+        """Return the tools that the model is shown."""
         tools = self.fields.get("tools")
-        choice = self.fields.get("tool_choice")
-        if choice not in (None, "auto", "none"):
-            raise self.error("tool_choice", "auto or none")
-        if tools is None or choice == "none":
+        if tools is None or self.fields.get("tool_choice") == "none":
             return None
         if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
             raise self.error("tools", "a list of objects")
         return tools or None
+
+    def grammar(self) -> Grammar | None:
+        """Return what an answer must be: calls of tools, JSON, or a text of a GBNF grammar."""
+        given = [g for g in (self._forced_calls(), self._format(), self._gbnf()) if g is not None]
+        if len(given) > 1:
+            raise InputError(
+                "an answer cannot be of two grammars",
+                remedy="give one of response_format, grammar and a tool_choice that forces calls",
+            )
+        return given[0] if given else None
+
+    def _gbnf(self) -> Grammar | None:
+        text = self.fields.get("grammar") or None
+        if text is not None and not isinstance(text, str):
+            raise self.error("grammar", "a GBNF grammar, as a string")
+        return None if text is None else Grammar.gbnf(text)
+
+    def _format(self) -> Grammar | None:
+        form = self.fields.get("response_format") or {"type": "text"}
+        kind = form.get("type") if isinstance(form, dict) else None
+        if kind == "text":
+            return None
+        if kind == "json_object":
+            return Grammar.json_schema()
+        named = form["json_schema"] if kind == "json_schema" and "json_schema" in form else None
+        schema = named.get("schema") if isinstance(named, dict) else None
+        if not isinstance(schema, dict):
+            raise self.error(
+                "response_format", "of type text, json_object, or json_schema with its schema"
+            )
+        return Grammar.json_schema(schema)
+
+    def _forced_calls(self) -> Grammar | None:
+        choice = self.fields.get("tool_choice")
+        if choice in (None, "auto", "none"):
+            return None
+        functions = [self._function(tool) for tool in self.tools() or ()]
+        most = None if self.fields.get("parallel_tool_calls", True) else 1
+        if choice != "required":
+            named = choice.get("function") if isinstance(choice, dict) else None
+            name = named.get("name") if isinstance(named, dict) else None
+            functions, most = [each for each in functions if each["name"] == name], 1
+        if not functions:
+            raise self.error("tool_choice", "auto, none, required, or the name of one of tools")
+        return Grammar.tool_calls(functions, most=most)
+
+    def _function(self, tool: dict[str, Any]) -> dict[str, Any]:
+        function = tool.get("function")
+        if (
+            not isinstance(function, dict)
+            or not isinstance(function.get("name"), str)
+            or not isinstance(function.get("parameters") or {}, dict)
+        ):
+            raise self.error("tools", "functions, each with a name and a schema of parameters")
+        return function
 
 
 def _refuse_constant(name: str) -> None:

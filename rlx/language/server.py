@@ -1,20 +1,23 @@
 """OpenAI's HTTP interface to a model: `rlx serve model.gguf`.
 
-Chat completions, completions and models, whole or streamed, by Starlette; requests join the
-running batch of an `Engine`. Needs `pip install rlx[serve]`.
+Chat completions, completions, embeddings and models by Starlette; requests join the running batch
+of an `Engine`. Needs `pip install rlx[serve]`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import functools
 import json
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -22,13 +25,16 @@ from starlette.routing import Route
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError, RlxError
+from rlx.language.embedding import stated_pooling
 from rlx.language.engine import Engine, EngineFullError, Job, Piece
+from rlx.language.grammar import Matcher
 from rlx.language.model import LanguageModel
 from rlx.language.openai_requests import Body, tool_calls
 from rlx.language.streaming import TextStream
-from rlx.language.text import Text
+from rlx.language.text import Pooling, Text, require_keep
 
 _MOST_ALTERNATIVES = 20
+_MOST_ANSWERS = 16
 _LOG = logging.getLogger("rlx.serve")
 
 
@@ -43,28 +49,51 @@ class Limits:
 
 
 @dataclass(eq=False)
-class _Answer:
-    """A job and the pieces it has delivered."""
+class _Answers:
+    """The jobs of a request, and the pieces that they have delivered."""
 
-    job: Job
-    pieces: asyncio.Queue[Piece]
+    jobs: list[Job]
+    pieces: asyncio.Queue[tuple[int, Piece]]
     prompt_tokens: int
 
-    async def each(self) -> AsyncIterator[Piece]:
-        """Yield pieces to the last one; what stops reading cancels the job."""
+    async def each(self) -> AsyncIterator[tuple[int, Piece]]:
+        """Yield pieces, each with its job's number; what stops reading cancels the jobs."""
+        going = len(self.jobs)
         try:
-            while True:
-                piece = await self.pieces.get()
+            while going:
+                number, piece = await self.pieces.get()
                 if piece.error is not None:
                     raise piece.error
-                yield piece
-                if piece.finish is not None:
-                    return
+                yield number, piece
+                going -= piece.finish is not None
         finally:
-            self.job.cancelled = True
+            self.cancel()
+
+    async def whole(self) -> list[list[Piece]]:
+        """Return the pieces of each job."""
+        found: list[list[Piece]] = [[] for _ in self.jobs]
+        async for number, piece in self.each():
+            found[number].append(piece)
+        return found
+
+    def cancel(self) -> None:
+        for job in self.jobs:
+            job.cancelled = True
+
+    async def unless_left(self, request: Request) -> list[list[Piece]] | None:
+        """Return the pieces of each job, or None if the client leaves before."""
+        leaving = asyncio.ensure_future(_disconnected(request))
+        reading = asyncio.ensure_future(self.whole())
+        try:
+            await asyncio.wait({leaving, reading}, return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else None
+        finally:
+            leaving.cancel()
+            reading.cancel()
+            self.cancel()
 
     def usage(self) -> dict[str, int]:
-        made = self.job.made
+        made = sum(job.made for job in self.jobs)
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": made,
@@ -73,10 +102,20 @@ class _Answer:
 
 
 def application(
-    model: LanguageModel, *, name: str, slots: int = 8, limits: Limits | None = None
+    model: LanguageModel,
+    *,
+    name: str,
+    slots: int = 8,
+    limits: Limits | None = None,
+    keep: int | None = None,
 ) -> Starlette:
-    """Return the application; its engine runs while it does."""
-    engine = Engine(model, slots, ends=model.tokenizer.end_tokens)
+    """Return the application; its engine runs while it does.
+
+    With `keep` an answer goes on where the context is full: the first `keep` tokens and the newer
+    half of the others remain.
+    """
+    require_keep(keep, model.context)
+    engine = Engine(model, slots, ends=model.tokenizer.end_tokens, keep=keep)
     service = _Service(engine, name, limits or Limits())
 
     @contextlib.asynccontextmanager
@@ -87,7 +126,11 @@ def application(
         finally:
             await asyncio.to_thread(engine.close)
 
-    posts = {"/v1/chat/completions": service.chat, "/v1/completions": service.complete}
+    posts = {
+        "/v1/chat/completions": service.chat,
+        "/v1/completions": service.complete,
+        "/v1/embeddings": service.embed,
+    }
     routes = [Route(path, service.answering(use), methods=["POST"]) for path, use in posts.items()]
     routes += [Route("/v1/models", service.models), Route("/health", service.health)]
     return Starlette(routes=routes, lifespan=running)
@@ -135,50 +178,108 @@ class _Service:
                 return None
         return bytes(data)
 
-    def _submit(self, body: Body, prompt: list[int], alternatives: int | None) -> _Answer:
+    async def _submit(self, body: Body, prompt: list[int], alternatives: int | None) -> _Answers:
         """Let the engine answer a prompt, once all of the body is checked."""
         body.streams()
-        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[Piece]()
-        room = max(1, self.engine.model.context - len(prompt))
+        model = self.engine.model
+        count = body.integer("n", 1, 1, _MOST_ANSWERS) or 1
+        room = max(1, model.context - len(prompt))
         least = min(self.limits.default_tokens, room)
         most = body.integer("max_completion_tokens", None, 1, 1 << 31)
         most = most or body.integer("max_tokens", least, 1, 1 << 31)
         seed = body.integer("seed", int(uuid.uuid4()) >> 65, -(1 << 63), (1 << 63) - 1)
         assert most is not None
         assert seed is not None
+        sampling, stops, grammar = body.sampling(), body.stops(), body.grammar()
+        matchers: list[Matcher | None] = [None] * count
+        if grammar is not None:  # which may take long to compile
+            matchers = await asyncio.to_thread(lambda: [model.matcher(grammar) for _ in matchers])
+        texts = [
+            Text(list(prompt), sampling, (seed + number) % 2**64, matcher)
+            for number, matcher in enumerate(matchers)
+        ]
+        streams = [TextStream(model.tokenizer, stops) for _ in texts]
+        return self._answers(texts, most, streams, alternatives)
 
-        def deliver(piece: Piece) -> None:
+    def _answers(
+        self,
+        texts: Sequence[Text],
+        most: int,
+        streams: Sequence[TextStream],
+        alternatives: int | None = None,
+    ) -> _Answers:
+        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[tuple[int, Piece]]()
+
+        def deliver(number: int, piece: Piece) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+                loop.call_soon_threadsafe(pieces.put_nowait, (number, piece))
 
-        text = Text(list(prompt), body.sampling(), seed % 2**64)
-        stream = TextStream(self.engine.model.tokenizer, body.stops())
         until = time.monotonic() + self.limits.seconds
-        job = Job(text, most, stream, deliver, alternatives, until)
-        self.engine.submit(job)
-        return _Answer(job, pieces, len(prompt))
+        jobs = [
+            Job(text, most, stream, functools.partial(deliver, number), alternatives, until)
+            for number, (text, stream) in enumerate(zip(texts, streams, strict=True))
+        ]
+        prompts = {tuple(text.tokens) for text in texts}
+        self.engine.submit(jobs)
+        return _Answers(jobs, pieces, sum(map(len, prompts)))
 
     async def chat(self, request: Request, body: Body) -> Response:
         messages, tools = body.messages(), body.tools()
         values: dict[str, Any] = {"tools": tools} if tools else {}
         prompt = self.engine.model.tokenizer.chat(messages, **values)
         wanted = body.integer("top_logprobs", 0, 0, _MOST_ALTERNATIVES)
-        answer = self._submit(body, prompt, wanted if body.flag("logprobs") else None)
-        form = _Form(self, answer, body, "chat.completion", "chatcmpl", with_tools=bool(tools))
+        answers = await self._submit(body, prompt, wanted if body.flag("logprobs") else None)
+        form = _Form(self, answers, body, "chat.completion", "chatcmpl", with_tools=bool(tools))
         return await form.response(request)
 
     async def complete(self, request: Request, body: Body) -> Response:
-        prompt = body.fields.get("prompt")
-        if isinstance(prompt, str):
-            prompt = self.engine.model.tokenizer.encode(prompt)
-        if not isinstance(prompt, list) or not all(type(token) is int for token in prompt):
-            raise body.error("prompt", "a string or a list of tokens")
-        vocabulary = self.engine.model.config.vocabulary
-        if not all(0 <= token < vocabulary for token in prompt):
-            raise body.error("prompt", f"made of tokens below {vocabulary}")
+        prompt = self._tokens(body, "prompt", body.fields.get("prompt"))
         wanted = body.integer("logprobs", None, 0, _MOST_ALTERNATIVES)
-        answer = self._submit(body, prompt, wanted)
-        return await _Form(self, answer, body, "text_completion", "cmpl").response(request)
+        answers = await self._submit(body, prompt, wanted)
+        return await _Form(self, answers, body, "text_completion", "cmpl").response(request)
+
+    def _tokens(self, body: Body, name: str, given: Any) -> list[int]:
+        """Return the tokens of a text, or of a list of them."""
+        if isinstance(given, str):
+            return self.engine.model.tokenizer.encode(given)
+        if not isinstance(given, list) or not all(type(token) is int for token in given):
+            raise body.error(name, "a string or a list of tokens")
+        vocabulary = self.engine.model.config.vocabulary
+        if not all(0 <= token < vocabulary for token in given):
+            raise body.error(name, f"made of tokens below {vocabulary}")
+        return given
+
+    async def embed(self, request: Request, body: Body) -> Response:
+        """Answer with vectors of length 1: pooled rows of the last layer, as the file says."""
+        given, encoding = body.fields.get("input"), body.fields.get("encoding_format") or "float"
+        is_list = isinstance(given, list) and all(isinstance(each, str | list) for each in given)
+        several: list[Any] = given if is_list and given is not None else [given]
+        encode = self.engine.model.tokenizer.encode_whole
+        prompts = [
+            encode(each) if isinstance(each, str) else self._tokens(body, "input", each)
+            for each in several
+        ]
+        if not prompts:
+            raise body.error("input", "one text, or several")
+        if encoding not in ("float", "base64"):
+            raise body.error("encoding_format", "float or base64")
+        model = self.engine.model
+        body.integer("dimensions", None, model.config.hidden, model.config.hidden)
+        pooling: Pooling = stated_pooling(model.file) or "mean"
+        texts = [Text(prompt, pooling=pooling) for prompt in prompts]
+        answers = self._answers(texts, 0, [TextStream(model.tokenizer) for _ in texts])
+        if await answers.unless_left(request) is None:
+            return Response(status_code=499)
+        data = []
+        for number, text in enumerate(texts):
+            vector = text.embedding / max(float(np.linalg.norm(text.embedding)), 1e-12)
+            found: Any = vector.tolist()
+            if encoding == "base64":
+                found = base64.b64encode(vector.astype("<f4").tobytes()).decode()
+            data.append({"object": "embedding", "index": number, "embedding": found})
+        count = sum(map(len, prompts))
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        return JSONResponse({"object": "list", "data": data, "model": self.name, "usage": usage})
 
 
 @dataclass(eq=False)
@@ -186,7 +287,7 @@ class _Form:
     """An answer as OpenAI's interface writes it."""
 
     service: _Service
-    answer: _Answer
+    answers: _Answers
     body: Body
     kind: str
     prefix: str
@@ -201,31 +302,23 @@ class _Form:
         is_streamed, _ = self.body.streams()
         if is_streamed:
             return StreamingResponse(self._events(head), media_type="text/event-stream")
-        leaving = asyncio.ensure_future(_disconnected(request))
-        reading = asyncio.ensure_future(self._whole())
-        try:
-            await asyncio.wait({leaving, reading}, return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done():
-                return Response(status_code=499)
-            text, logs, finish = reading.result()
-        finally:
-            leaving.cancel()
-            reading.cancel()
-            self.answer.job.cancelled = True
-        choice = {"index": 0, "finish_reason": finish, "logprobs": self._logs(logs)}
-        if self.kind == "text_completion":
-            choice["text"] = text
-        else:
-            content, calls = self._split(text)
-            choice["message"] = {"role": "assistant", "content": content or None, **calls}
-            choice["message"]["content"] = content if content or not calls else None
-            choice["finish_reason"] = "tool_calls" if calls else finish
-        body = {**head, "object": self.kind, "choices": [choice], "usage": self.answer.usage()}
+        found = await self.answers.unless_left(request)
+        if found is None:
+            return Response(status_code=499)
+        choices = [self._choice(number, pieces) for number, pieces in enumerate(found)]
+        body = {**head, "object": self.kind, "choices": choices, "usage": self.answers.usage()}
         return JSONResponse(body)
 
-    async def _whole(self) -> tuple[str, list[Piece], str]:
-        pieces = [piece async for piece in self.answer.each()]
-        return "".join(piece.text for piece in pieces), pieces, pieces[-1].finish or "stop"
+    def _choice(self, number: int, pieces: list[Piece]) -> dict[str, Any]:
+        text, finish = "".join(piece.text for piece in pieces), pieces[-1].finish
+        choice: dict[str, Any] = {"index": number, "logprobs": self._logs(pieces)}
+        if self.kind == "text_completion":
+            return {**choice, "finish_reason": finish, "text": text}
+        content, calls = self._split(text)
+        message = {
+            "role": "assistant", "content": content if content or not calls else None, **calls
+        }  # fmt: skip
+        return {**choice, "finish_reason": "tool_calls" if calls else finish, "message": message}
 
     def _split(self, text: str) -> tuple[str, dict[str, Any]]:
         """Return an answer's text, and its calls of tools as a field of the message."""
@@ -247,38 +340,44 @@ class _Form:
             data = {**head, "object": kind, "choices": choices, **more}
             return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
 
-        def choice(added: Any, pieces: list[Piece], finish: str | None = None) -> dict[str, Any]:
+        def choice(
+            number: int, added: Any, pieces: list[Piece], finish: str | None = None
+        ) -> dict[str, Any]:
             field = {"delta": added} if chat else {"text": added}
-            return {"index": 0, **field, "finish_reason": finish, "logprobs": self._logs(pieces)}
+            return {
+                "index": number, **field, "finish_reason": finish, "logprobs": self._logs(pieces)
+            }  # fmt: skip
 
         try:
-            if chat:
-                yield event([choice({"role": "assistant", "content": ""}, [])])
-            held, finish = "", "stop"
-            async for piece in self.answer.each():
-                finish = piece.finish or finish
+            held = [""] * len(self.answers.jobs)
+            for number in range(len(held)) if chat else ():
+                yield event([choice(number, {"role": "assistant", "content": ""}, [])])
+            async for number, piece in self.answers.each():
                 if self.with_tools:
-                    held += piece.text
+                    held[number] += piece.text
                 elif piece.text or piece.token is not None:
                     added = {"content": piece.text} if chat else piece.text
-                    yield event([choice(added, [piece])])
-            ending: Any = {} if chat else ""
-            if self.with_tools:
-                content, calls = self._split(held)
-                ending = {**({"content": content} if content else {}), **calls}
-                finish = "tool_calls" if calls else finish
-            yield event([choice(ending, [], finish)])
+                    yield event([choice(number, added, [piece])])
+                if piece.finish is not None:
+                    ending, finish = self._ending(held[number], piece.finish)
+                    yield event([choice(number, ending if chat else "", [], finish)])
             if self.body.streams()[1]:
-                yield event([], usage=self.answer.usage())
+                yield event([], usage=self.answers.usage())
             yield "data: [DONE]\n\n"
         except RlxError as error:
             yield f"data: {json.dumps(_error_body(500, _logged(error)))}\n\n"
         finally:
-            self.answer.job.cancelled = True
+            self.answers.cancel()
+
+    def _ending(self, held: str, finish: str) -> tuple[dict[str, Any], str]:
+        """Return what the last event of an answer adds, and why it ends."""
+        content, calls = self._split(held)
+        ending = {**({"content": content} if content else {}), **calls}
+        return ending, "tool_calls" if calls else finish
 
     def _logs(self, pieces: list[Piece]) -> Any:
         """Return the log-probabilities of pieces' tokens, where they were asked for."""
-        if self.answer.job.alternatives is None:
+        if self.answers.jobs[0].alternatives is None:
             return None
         named = [piece for piece in pieces if piece.token is not None]
         if self.kind == "text_completion":

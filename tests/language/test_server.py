@@ -8,11 +8,21 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+from rlx.ir.graph import Graph
+from rlx.language import engine
 from rlx.language.batch import Batch
+from rlx.language.decoder import Decoder
+from rlx.language.engine import Engine, Job, Piece
 from rlx.language.model import LanguageModel, load
 from rlx.language.openai_requests import tool_calls
+from rlx.language.sampling import Sampling
+from rlx.language.streaming import TextStream
+from rlx.language.text import Text
+from rlx.language.weights import Weights
+from rlx.runtime.compile import compile as compile_graph
 from tests.language.tiny import random_weights, write_model
 
 httpx: Any = pytest.importorskip("httpx")
@@ -24,20 +34,26 @@ from rlx.language.server import Limits, application  # noqa: E402
 
 CHAT, PLAIN = "/v1/chat/completions", "/v1/completions"
 HELLO = [{"role": "user", "content": "hello"}]
+JSON = {"type": "json_object"}
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {
+    "type": "object", "properties": {"x": {"enum": [1, 2]}}, "required": ["x"],
+    "additionalProperties": False}}}]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     directory = tmp_path_factory.mktemp("served")
     path = write_model(directory / "m.gguf", "llama", random_weights(), packed=True)
-    return load(path, context=64, backend="llvm", threads=1)
+    return load(path, context=128, backend="llvm", threads=1)
 
 
 class Served:
     """An application and a loop in which its clients run."""
 
-    def __init__(self, model: LanguageModel, limits: Limits | None = None) -> None:
-        self.app = application(model, name="tiny", slots=2, limits=limits)
+    def __init__(
+        self, model: LanguageModel, limits: Limits | None = None, keep: int | None = None
+    ) -> None:
+        self.app = application(model, name="tiny", slots=2, limits=limits, keep=keep)
         self.loop = asyncio.new_event_loop()
         self.running = self.app.router.lifespan_context(self.app)
         self.loop.run_until_complete(self.running.__aenter__())
@@ -111,6 +127,122 @@ def test_the_clients_package(model: LanguageModel, served: Served) -> None:
 
 
 @pytest.mark.slow
+def test_the_clients_package_asks_for_forms(model: LanguageModel, served: Served) -> None:
+    """Several answers, JSON of a schema, forced calls of tools, and embeddings."""
+    openai: Any = pytest.importorskip("openai")
+    pytest.importorskip("llguidance")
+    schema = {"type": "array", "items": {"enum": [1, 2]}, "minItems": 2, "maxItems": 3}
+    form = {"type": "json_schema", "json_schema": {"name": "numbers", "schema": schema}}
+
+    async def talk() -> tuple[Any, ...]:
+        async with served.client() as http:
+            client = openai.AsyncOpenAI(
+                base_url="http://served/v1", api_key="none", http_client=http, max_retries=0
+            )
+            ask: Any = {"model": "tiny", "messages": HELLO, "max_tokens": 50, "seed": 5,
+                        "temperature": 3}  # fmt: skip
+            create = client.chat.completions.create
+            several = await create(**ask | {"max_tokens": 4}, n=3)
+            second = await create(**ask | {"max_tokens": 4, "seed": 6})
+            stream = await create(**ask | {"max_tokens": 4}, n=3, stream=True)
+            texts = ["", "", ""]
+            async for chunk in stream:
+                for choice in chunk.choices:
+                    texts[choice.index] += choice.delta.content or ""
+            made = await create(**ask, response_format=form)
+            options: Any = {"tools": TOOLS, "tool_choice": TOOLS[0], "max_tokens": 110}
+            called = await create(**ask | options)
+            vectors = await client.embeddings.create(model="tiny", input=["hello", "abc"])
+            alone = await client.embeddings.create(
+                model="tiny", input=model.tokenizer.encode("abc"), encoding_format="float"
+            )
+            return several, second, texts, made, called, vectors, alone
+
+    several, second, texts, made, called, vectors, alone = served.loop.run_until_complete(talk())
+    answers = [choice.message.content for choice in several.choices]
+    assert len(set(answers)) == 3
+    assert texts == answers
+    assert second.choices[0].message.content == answers[1]
+    assert several.usage.prompt_tokens == second.usage.prompt_tokens
+    assert several.usage.completion_tokens <= 12
+    assert 2 <= len(json.loads(made.choices[0].message.content)) <= 3
+    assert made.choices[0].finish_reason == "stop"
+    (call,) = called.choices[0].message.tool_calls
+    assert called.choices[0].finish_reason == "tool_calls"
+    assert call.function.name == "f"
+    assert json.loads(call.function.arguments)["x"] in (1, 2)
+    assert np.allclose(alone.data[0].embedding, vectors.data[1].embedding, atol=1e-5)
+    assert not np.allclose(vectors.data[0].embedding, vectors.data[1].embedding, atol=0.1)
+
+
+def test_embeddings_are_means_of_normalized_rows(model: LanguageModel, served: Served) -> None:
+    """Of whole texts, also where a slot has the beginning of one."""
+    prompt = list(range(3, 50))
+    config = model.config
+    graph = Graph("rows")
+    tokens = graph.input("tokens", (len(prompt),), "i32")
+    weights = Weights(graph, model.file, config)
+    rows = len(prompt)
+    decoder = Decoder(graph, config, weights, rows, 0, rows, None, graph.constant, state={})
+    hidden = decoder.norm(decoder.hidden(tokens), "output_norm", config.hidden)
+    graph.set_outputs([hidden])
+    (each,) = compile_graph(graph, params=weights.values)(np.array(prompt, np.int32))
+    expected = each.mean(axis=0)
+    for _ in range(2):
+        answer = served.post("/v1/embeddings", {"input": prompt}).json()
+        found = np.array(answer["data"][0]["embedding"])
+        assert np.allclose(found, expected / np.linalg.norm(expected), atol=1e-5)
+    assert answer["usage"] == {"prompt_tokens": rows, "total_tokens": rows}
+
+
+def test_long_prompts_are_read_in_pieces(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers go on between the pieces, and are those of prompts that are read at once."""
+    monkeypatch.setattr(engine, "_READ_TOKENS", 8)
+    model._batch(2).kept.clear()
+    long = [5 + number * number % 71 for number in range(60)]
+    pieces: dict[int, list[Piece]] = {0: [], 1: []}
+    jobs = [
+        Job(Text(list(prompt)), most, TextStream(model.tokenizer), pieces[number].append)
+        for number, (prompt, most) in enumerate(((long[40:], 30), (long, 3)))
+    ]
+    running = Engine(model, 2)
+    running.submit(jobs)
+    running._join()
+    made = []
+    while any(not each or each[-1].finish is None for each in pieces.values()):
+        running._step()
+        made.append((len(pieces[0]), len(pieces[1])))
+    # Of 20 tokens 8 are read, 8, and 4 with 4 of the other 60, which 7 further steps read.
+    assert made[:4] == [(0, 0), (0, 0), (2, 0), (3, 0)]
+    assert made[8:11] == [(8, 0), (9, 2), (10, 3)]
+    for number, (prompt, most) in enumerate(((long[40:], 30), (long, 3))):
+        model.reset()
+        expected = model.tokenizer.decode(list(model.generate(prompt, max_tokens=most, stop=[])))
+        assert "".join(piece.text for piece in pieces[number]) == expected
+
+
+def test_an_answer_goes_on_where_the_context_is_full(model: LanguageModel) -> None:
+    served = Served(model, keep=2)
+    try:
+        prompt = list(range(3, 79))
+        body = {"prompt": prompt, "max_tokens": 130, "temperature": 1.5, "seed": 3,
+                "top_k": 20}  # fmt: skip
+        text = served.post(PLAIN, body).json()["choices"][0]["text"]
+    finally:
+        served.close()
+    model.reset()
+    model.seed, model.sampling = 3, Sampling(temperature=1.5, top_k=20)
+    try:
+        expected = list(model.generate(prompt, max_tokens=130, keep=2))
+    finally:
+        model.seed, model.sampling = 0, Sampling()
+    assert len(expected) > 128 - 76
+    assert text == model.tokenizer.decode(expected)
+
+
+@pytest.mark.slow
 def test_more_clients_than_slots(model: LanguageModel, served: Served) -> None:
     """Each is answered as it is alone, some leave early, and nothing is left in the engine."""
     prompts = [string.ascii_lowercase[i : i + 1 + i % 5] for i in range(12)]
@@ -146,7 +278,7 @@ def test_more_clients_than_slots(model: LanguageModel, served: Served) -> None:
         ({"messages": HELLO, "max_tokens": 0}, "max_tokens"),
         ({"messages": HELLO, "max_tokens": True}, "max_tokens"),
         ({"messages": HELLO, "stop": [""]}, "stop"),
-        ({"messages": HELLO, "n": 2}, "n is 2"),
+        ({"messages": HELLO, "n": 17}, "n is 17"),
         ({"messages": HELLO, "logit_bias": {"x": 1}}, "logit_bias"),
         ({"messages": HELLO, "logit_bias": {"99999": 1}}, "logit_bias"),
         ({"messages": HELLO, "seed": 1 << 70}, "seed"),
@@ -155,9 +287,16 @@ def test_more_clients_than_slots(model: LanguageModel, served: Served) -> None:
         ({"messages": [{"role": "user", "content": "\ud800"}]}, "no JSON"),
         ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "tool_calls"),
         ({"messages": HELLO, "tools": 3}, "tools"),
-        ({"messages": HELLO, "tools": [{}], "tool_choice": "required"}, "tool_choice"),
-        ({"messages": HELLO, "response_format": {"type": "json_object"}}, "response_format"),
-        ({"messages": [{"role": "user", "content": "a" * 99}]}, "a prompt of 99 tokens"),
+        ({"messages": HELLO, "tools": [{}], "tool_choice": "required"}, "tools"),
+        ({"messages": HELLO, "tools": TOOLS, "tool_choice": {"function": {"name": "x"}}},
+         "tool_choice"),
+        ({"messages": HELLO, "tool_choice": "required"}, "tool_choice"),
+        ({"messages": HELLO, "response_format": {"type": "json_schema"}}, "response_format"),
+        ({"messages": HELLO, "response_format": {"type": "json_schema", "json_schema": {
+            "name": "x", "schema": {"type": "object", "not": {}}}}}, "cannot be kept to"),
+        ({"messages": HELLO, "grammar": "root ::= ("}, "the grammar cannot be read"),
+        ({"messages": HELLO, "grammar": 'root ::= "a"', "response_format": JSON}, "two grammars"),
+        ({"messages": [{"role": "user", "content": "a" * 199}]}, "a prompt of 199 tokens"),
     ],
 )  # fmt: skip
 def test_malformed_requests_are_answered(served: Served, body: Any, says: str) -> None:
@@ -170,7 +309,7 @@ def test_a_fault_of_a_step_ends_its_answers_alone(
     served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Batch, "read", lambda *_: 1 // 0)
+        patch.setattr(Batch, "read_piece", lambda *_: 1 // 0)
         assert served.post(CHAT, {"messages": HELLO}).status_code == 500
     assert "lambda *_: 1 // 0" in caplog.text  # the fault's own traceback
     assert served.post(CHAT, {"messages": HELLO, "max_tokens": 1}).status_code == 200

@@ -31,7 +31,9 @@ def metadata(architecture: str, **more: Any) -> dict[str, Any]:
 
 def text_metadata() -> dict[str, Any]:
     """Return the keys of a tokenizer whose tokens are characters, and of a chat template."""
-    tokens = ["<s>", "</s>", "Ġ", *string.ascii_letters, *string.digits, *"?.,:;!'-()_/+*="]
+    marks = "?.,:;!'-()_/+*={}[]\"<>\\Ċ"
+    letters = string.ascii_lowercase + string.ascii_uppercase[:17]
+    tokens = ["<s>", "</s>", "Ġ", *letters, *string.digits, *marks]
     return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.tokens": tokens,
