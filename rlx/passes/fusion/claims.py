@@ -129,12 +129,20 @@ class Claims:
         nodes = len(group.members) + len(other.members)
         if nodes > self.policy.largest_body:
             return Reason.LONG_BODY.because(nodes, self.policy.largest_body)
-        obstacle = self.groups.obstacle(group, other)
+        obstacle = self.groups.obstacle(group, other) or self._of_phases(group, other)
         if obstacle is not None:
             return obstacle
         values = self._values(group, other)
         if values > self.policy.most_values:
             return Reason.MANY_VALUES.because(values, self.policy.most_values)
+        return None
+
+    def _of_phases(self, group: Group, other: Group) -> Obstacle | None:
+        """Leave a product or reduction in `setup`, where it is computed once for all runs."""
+        for one, joined in ((group, other), (other, group)):
+            anchor = one.anchor
+            if anchor in self._setup and any(node not in self._setup for node in joined.members):
+                return Reason.IN_SETUP.because(anchor.op.name)
         return None
 
     def _not_private(self, node: Node, group: Group) -> Obstacle | None:
@@ -215,8 +223,6 @@ class Claims:
         anchors = [node for node in members if ops.sibling_key(node) is not None]
         if len(anchors) > self.policy.most_siblings:
             return False
-        if len({anchor in self._setup for anchor in anchors}) > 1:
-            return False  # what `setup` computes once would be computed by every run
         if any(self.groups.needs(anchor, anchors, members) for anchor in anchors):
             return False
         (node, *_) = (anchor for anchor in anchors if anchor in b.members)

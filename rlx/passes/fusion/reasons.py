@@ -25,6 +25,7 @@ class Reason(enum.Enum):
     SHORT_ROWS = "{found} folds rows too short for vectors: what follows runs in vectors alone"
     LEFT_TO_READER = "it is computed in the kernel of {found}, which alone reads it"
     LATER_PRODUCT = "the later {found} adds it as it stores its own result"
+    IN_SETUP = "`setup` computes {found} once; every run would compute it again"
     TWO_ANCHORS = "they belong to two kernels, of {found} and of {limit}"
     ORDER = "an earlier choice prevents it"
 

@@ -18,6 +18,7 @@ before; those of single taps are products of the weights by the pixels.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -199,7 +200,9 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     if around is None and not is_bare(node):
         return None
     few = upper(product(node.result.shape[2:])) < 2 * target.lanes(BYTES)
-    multiply = _sums_of_windows if few or not is_pointwise(node) else _products_of_pixels
+    gathers = _gathers_windows(node, target)
+    direct = (few or not is_pointwise(node)) and not gathers
+    multiply = _sums_of_windows if direct else _products_of_pixels
     total = multiply(node, x, w, around, target)
     zeros = x.zero_among(signed=not target.dots_unsigned_bytes), w.zero_among(signed=True)
     column = (shape[0], *(1,) * (len(shape) - 2))
@@ -262,28 +265,74 @@ def _sums_of_windows(
     )
     if tile is None:
         return None
-    signed, pads = not target.dots_unsigned_bytes, tuple((a.low, a.high) for a in sliding)
-    padded = {"padding": pads} if any(map(any, pads)) else {}
-    given = (around,) if padded and around is not None else ()
-    words = ops.pack_bytes(x.bytes, *given, axis=1, signed=signed, groups=groups, **padded)
+    words = _padded_words(node, x, around, signed=not target.dots_unsigned_bytes)
     weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
     panels = ops.pack_panels(weights, layout=ChannelPanels(tile.columns, groups))
     attributes = {**attributes_of(undilated(sliding)), "groups": groups}
     return _lowered(ops.stored_conv, words, panels, tile, elements="bytes", **attributes)
 
 
+def _padded_words(node: Node, x: QuantizedOperand, around: Value | None, *, signed: bool) -> Value:
+    """Return the image of a convolution in words of channels, padded with its zero point."""
+    pads = tuple((axis.low, axis.high) for axis in sliding_of(node))
+    padded = {"padding": pads} if any(map(any, pads)) else {}
+    given = (around,) if padded and around is not None else ()
+    groups = node.attribute("groups")
+    result: Value = ops.pack_bytes(x.bytes, *given, axis=1, signed=signed, groups=groups, **padded)
+    return result
+
+
+def _gathers_windows(node: Node, target: Target) -> bool:
+    """True if a matrix unit multiplies what the windows of a convolution read, tap by tap.
+
+    These are as many copies of the image as there are taps, which the cache must hold.
+    """
+    _, w = node.operands
+    taps, count = product(w.shape[2:]), product(node.result.shape[2:])
+    words = upper(taps) * -(-upper(w.shape[1]) // BYTES)
+    if node.attribute("groups") != 1 or BYTES * words * upper(count) > target.l2 // 2:
+        return False
+    tile = matrix_unit_tile(upper(w.shape[0]), upper(count), words, target, whole=True)
+    return tile is not None and taps != 1
+
+
+def _gathered(node: Node, words: Value) -> Value:
+    """Return what each window reads of a padded image: its taps, then the words of channels."""
+    sliding, extents = sliding_of(node), node.operands[1].shape[2:]
+    positions = tuple(map(upper, node.result.shape[2:]))
+    step = (1, 1, *(axis.stride for axis in sliding))
+    taps = []
+    for tap in itertools.product(*(range(upper(extent)) for extent in extents)):
+        first = tuple(at * axis.dilation for at, axis in zip(tap, sliding, strict=True))
+        ends = (
+            at + (count - 1) * axis.stride + 1
+            for at, count, axis in zip(first, positions, sliding, strict=True)
+        )
+        taps.append(
+            ops.slice(words, start=(0, 0, *first), stop=(*words.shape[:2], *ends), step=step)
+        )
+    result: Value = ops.concat(*taps, axis=1)
+    return result
+
+
 def _products_of_pixels(
     node: Node, x: QuantizedOperand, w: QuantizedOperand, around: Value | None, target: Target
 ) -> Value:
-    """Return a convolution of single taps: weights, as words, by the pixels of every image.
+    """Return a convolution as products: weights, as words, by what windows of an image read.
 
-    Lanes are along the pixels, as they do in memory, so that whole vectors are stored.
+    Those of single taps read its pixels. Lanes are along them, as they do in memory, so that whole
+    vectors are stored.
     """
-    del around  # nothing is padded
-    pixels = every_window(x.bytes, sliding_of(node))
-    words = ops.pack_bytes(pixels, axis=1, signed=not target.dots_unsigned_bytes)
-    words = ops.reshape(words, shape=(*words.shape[:2], product(words.shape[2:])))
-    rows = ops.pack_bytes(ops.reshape(w.bytes, shape=w.bytes.shape[:2]), axis=1, signed=True)
+    signed, count = not target.dots_unsigned_bytes, product(node.result.shape[2:])
+    weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
+    outputs, steps = weights.shape[0], product(weights.shape[1:])
+    if is_pointwise(node):
+        words = ops.pack_bytes(every_window(x.bytes, sliding_of(node)), axis=1, signed=signed)
+    else:
+        words = _gathered(node, _padded_words(node, x, around, signed=signed))
+        weights = ops.transpose(weights, perm=(0, *range(2, weights.rank), 1))
+    words = ops.reshape(words, shape=(words.shape[0], steps, count))
+    rows = ops.reshape(weights, shape=(outputs, steps))
     height, columns = upper(rows.shape[0]), upper(words.shape[-1])
     registers, lanes = target.vector_registers, target.lanes(BYTES)
     tile = matrix_unit_tile(height, columns, upper(rows.shape[-1]), target, whole=True)

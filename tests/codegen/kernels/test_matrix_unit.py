@@ -119,6 +119,34 @@ def test_products_are_exact(backend: Any, threads: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("shape", "window", "is_gathered"),
+    [
+        ((1, 32, 9, 11), {"padding": ((1, 1), (1, 1))}, True),
+        ((2, 8, 17, 16), {"padding": ((2, 1), (0, 3)), "stride": (2, 1), "dilation": (1, 2)}, True),
+        ((1, 8, 4, 4), {}, False),
+    ],
+)
+def test_convolutions_multiply_what_windows_read(
+    shape: tuple[int, ...], window: dict[str, Any], is_gathered: bool
+) -> None:
+    """As many products of pixels as there are taps, where there are columns for a tile."""
+    random, graph = np.random.default_rng(0), Graph("conv")
+    x = graph.input("x", shape, "u8")
+    w = graph.param("w", (24, shape[1], 3, 3), "i8")
+    a, b = graph.cast(x, to="i32") - 7, graph.cast(w, to="i32")
+    graph.set_outputs([graph.conv(a, b, **window)])
+    lowered = exact_products(AMX)(graph)
+    names = {node.op.name for node in lowered.nodes}
+    assert ("stored_matmul" if is_gathered else "stored_conv") in names
+    given = {"x": random.integers(0, 256, shape, np.uint8)}
+    params = {"w": random.integers(-128, 128, (24, shape[1], 3, 3), np.int8)}
+    (expected_,) = rlx.compile(graph, params=params, backend="reference").run(given)
+    for program, backend in ((graph, "llvm"), (lowered, "reference"), (lowered, "c")):
+        (found,) = rlx.compile(program, params=params, backend=backend).run(given)
+        np.testing.assert_array_equal(found, expected_)
+
+
+@pytest.mark.parametrize(
     "change", [{"rows": 48}, {"columns": 48}, {"depth": 16}, {"unit": "matrix", "rows": 17}]
 )
 def test_schedules_that_do_not_fit_the_registers(change: dict[str, Any]) -> None:

@@ -169,3 +169,11 @@ def test_a_search_is_reported_by_the_axis_that_it_searches() -> None:
     g = Graph("g")
     found = missed(graph_of(g.exp(g.cast(g.argmax(g.input("x", (8, 4)), axis=1), to="f32"))))
     assert ("argmax", "cast") in found
+
+
+def test_a_reduction_of_params_is_computed_once() -> None:
+    g = Graph("g")
+    x, w = g.input("x", (8,)), g.param("w", (4, 8))
+    total = g.reduce_sum(w * w, axes=(0,))
+    found = missed(graph_of(total * x))
+    assert found == {("reduce_sum", "mul"): Reason.IN_SETUP.because("reduce_sum")}
