@@ -44,43 +44,76 @@ static inline double own_signed(double x, double y) {
   return x;
 }
 
+// An instruction of aarch64 at any level of optimization.
 static inline float own_truncf(float x) {
+#ifdef __aarch64__
+  return __builtin_truncf(x);
+#else
   return own_fabsf(x) < 8388608.0f ? own_signedf(own_fabsf((float)(int32_t)x), x) : x;
+#endif
 }
 
 static inline double own_trunc(double x) {
+#ifdef __aarch64__
+  return __builtin_trunc(x);
+#else
   return own_fabs(x) < 4503599627370496.0 ? own_signed(own_fabs((double)(int64_t)x), x) : x;
+#endif
 }
 
 static inline float own_floorf(float x) {
+#ifdef __aarch64__
+  return __builtin_floorf(x);
+#else
   const float whole = own_truncf(x);
   return whole > x ? whole - 1.0f : whole;
+#endif
 }
 
 static inline double own_floor(double x) {
+#ifdef __aarch64__
+  return __builtin_floor(x);
+#else
   const double whole = own_trunc(x);
   return whole > x ? whole - 1.0 : whole;
+#endif
 }
 
 static inline float own_ceilf(float x) {
+#ifdef __aarch64__
+  return __builtin_ceilf(x);
+#else
   const float whole = own_truncf(x);
   return whole < x ? whole + 1.0f : whole;
+#endif
 }
 
 static inline double own_ceil(double x) {
+#ifdef __aarch64__
+  return __builtin_ceil(x);
+#else
   const double whole = own_trunc(x);
   return whole < x ? whole + 1.0 : whole;
+#endif
 }
 
 // Adding 2**23 leaves no bits for a fraction.
 static inline float own_rintf(float x) {
+#ifdef __aarch64__
+  return __builtin_rintf(x);
+#else
   const float large = own_signedf(8388608.0f, x);
   return own_fabsf(x) < 8388608.0f ? own_signedf(own_fabsf((x + large) - large), x) : x;
+#endif
 }
 
 static inline double own_rint(double x) {
+#ifdef __aarch64__
+  return __builtin_rint(x);
+#else
   const double large = own_signed(4503599627370496.0, x);
   return own_fabs(x) < 4503599627370496.0 ? own_signed(own_fabs((x + large) - large), x) : x;
+#endif
 }
 
 #ifndef __NO_MATH_ERRNO__

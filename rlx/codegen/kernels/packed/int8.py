@@ -108,6 +108,13 @@ class _Rows:
         """Return the scale of the element at a place."""
         return self.scales.read_real(row, place / ROUNDED)
 
+    def words_at(self, k: KernelBuilder, row: E, place: E, *, lanes: int) -> list[E]:
+        """Return `lanes` words from a place on, which are read as one vector."""
+        if lanes == 1:
+            return [self.words.read_real(row, place)]
+        vector = k.let("words", self.words.read_vector(row, place, lanes=lanes))
+        return [vector.lane(lane) for lane in range(lanes)]
+
     def sum(self, row: E, place: E, length: int) -> E:
         """Return the sum of the codes of some elements."""
         first = place / SUMMED
@@ -180,14 +187,18 @@ def _add_block(
     ]
     per_run = kind.length // BYTES
     loop = LoopKind.UNROLL if has_whole_words(kind) else LoopKind.SERIAL
-    with k.loop("w", per_run, kind=loop) as w:
-        for run, codes in enumerate(block.packed_codes(w, looked_up)):
-            at = _span_of(spans, run * kind.length)
-            bytes = k.let("bytes", codes)
-            for row, of_row in enumerate(dots):
-                place = start / BYTES + (run * per_run + w)
-                word = given.words.read_real(index(row), place)
-                of_row[at].set(dot_bytes(bytes, word, of_row[at]))
+    lanes = block.lanes if block.multiplies_by_lanes and per_run % block.lanes == 0 else 1
+    with k.loop("w", per_run, step=lanes, kind=loop) as w:
+        runs = range(kind.elements // kind.length)
+        places = [start / BYTES + (run * per_run + w) for run in runs]
+        read = functools.partial(given.words_at, k, lanes=lanes)
+        words = [[read(index(row), place) for row in range(len(dots))] for place in places]
+        for lane in range(lanes):
+            for run, codes in enumerate(block.packed_codes(w + lane, looked_up)):
+                at = _span_of(spans, run * kind.length)
+                bytes = k.let("bytes", codes)
+                for word, of_row in zip(words[run], dots, strict=True):
+                    of_row[at].set(dot_bytes(bytes, word[lane], of_row[at]))
     for number_of, segment in enumerate(block.segments()):
         for row, total in enumerate(totals):
             unit = k.let("unit", given.unit(index(row), start + segment.first))

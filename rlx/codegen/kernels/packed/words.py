@@ -111,6 +111,11 @@ class WordBlock(PackedBlock):
         """Bytes before the block, so that its codes begin with a word."""
         return -self.kind.header % BYTES
 
+    @property
+    def multiplies_by_lanes(self) -> bool:
+        """True if a product with one word takes it from a lane of a vector, as `sdot` does."""
+        return self.memory.prim is Prim.I32
+
     def segments(self) -> list[Segment]:
         """Compute the scales, each once for as many runs as share it."""
         found: list[Segment] = []
