@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: chat demo docs doors examples test full pytest quick fuzz nightly night-files night-fuzz \
+.PHONY: aarch64 chat demo docs doors examples test full pytest quick fuzz nightly night-files night-fuzz \
 	night-soak soak lint bench clean
 
 demo: $(VENV)/.demo
@@ -55,6 +55,15 @@ $(DOORS)/.doors: pyproject.toml setup.py Makefile
 	test -x $(DOORS)/bin/python || $(PYTHON) -m venv $(DOORS)
 	$(DOORS)/bin/python -m pip install --quiet --editable '.[doors,llvm,test]'
 	touch $@
+
+# Tests of runtime, codegen and passes by Python for aarch64 under QEMU. Needs the network, Debian's
+# qemu-user and gcc-aarch64-linux-gnu, 660 MB, and hours of a core; FILES chooses some of the tests.
+ARM64 := build/arm64
+aarch64: $(VENV)/.test $(ARM64)/python
+	$(BIN)/python tools/arm64.py test $(ARM64) --draw $(or $(DRAW),32) $(FILES)
+
+$(ARM64)/python:
+	$(BIN)/python tools/arm64.py make $(ARM64)
 
 quick: $(VENV)/.test
 	$(PYTEST) --draw 16 -m "not slow"

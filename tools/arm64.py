@@ -1,7 +1,11 @@
 """Run rlx's tests, or any program, by Python for aarch64 under QEMU's user-mode emulation.
 
     python tools/arm64.py make build/arm64
-    build/arm64/python -m pytest -n 0 --draw 48 -m "not slow" tests/runtime tests/codegen
+    python tools/arm64.py test build/arm64 [--draw 16] [--seconds 1200] [tests/codegen ...]
+    build/arm64/python -m pytest -n 0 tests/runtime/test_arrays.py
+
+`make aarch64` does the first two. `test` runs each test file in a process of its own, prints a line
+for each and their sum, and fails where a test failed, or a file took longer than its seconds.
 
 `make` needs the network and Debian's `qemu-user`, `gcc-aarch64-linux-gnu` and `apt-get`; it takes
 660 MB. Python and its libraries are Debian's, packages are wheels. The C compiler is a cross
@@ -13,9 +17,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
 import tomllib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +38,7 @@ SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
 """Debian's own, as this machine has them."""
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64")
 FEATURES = "fp asimd evtstrm crc32 atomics fphp asimdhp asimdrdm asimddp i8mm bf16"
-EMULATED = 'exec qemu-aarch64 -cpu max,sve=off -L "{root}"'
+EMULATED = 'exec "{qemu}" -cpu max,sve=off -L "{root}"'
 PYTHON = """#!/bin/sh
 # Python for aarch64; it and what it starts by sys.executable are emulated.
 export RLX_CC="{directory}/cc" RLX_CACHE_DIR="{directory}/cache"
@@ -55,17 +65,84 @@ chmod +x "$out"
 """
 
 
+CHOSEN = ("tests/runtime", "tests/codegen", "tests/passes")
+"""What `test` runs unless it is told."""
+NOTHING_COLLECTED = 5
+"""Pytest's exit status where no test was drawn."""
+COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("action", choices=["make"])
-    parser.add_argument("directory", type=Path)
-    make(parser.parse_args().directory.absolute())
+    parser.add_argument("action", choices=["make", "test"])
+    parser.add_argument("directory", type=Path, help="of the emulated system")
+    parser.add_argument("paths", nargs="*", default=CHOSEN, help="test files, or directories")
+    parser.add_argument("--draw", default="16", help="of each test's cases run one in DRAW")
+    parser.add_argument("--seconds", type=int, default=1200, help="for each file")
+    chosen = parser.parse_intermixed_args()
+    directory = chosen.directory.absolute()
+    if chosen.action == "make":
+        make(directory)
+    else:
+        python = (str(directory / "python"), "-m", "pytest", "-n", "0", "-m", "not slow")
+        command = (*python, "-p", "no:cacheprovider", "--draw", chosen.draw)
+        sys.exit(test(command, test_files(chosen.paths), chosen.seconds))
+
+
+def test_files(paths: Iterable[str]) -> list[Path]:
+    """Return the test files, relative to the root of the repository."""
+    found = (ROOT / path for path in paths)
+    files = (file for each in found for file in ([each] if each.is_file() else _tests(each)))
+    return [file.relative_to(ROOT) for file in files]
+
+
+def _tests(directory: Path) -> list[Path]:
+    return sorted(directory.rglob("test_*.py"))
+
+
+def test(command: Sequence[str], files: Iterable[Path], seconds: float) -> int:
+    """Run each file in a process; print its counts, and the sum. Return how many did not pass."""
+    total: Counter[str] = Counter()
+    bad = 0
+    for file in files:
+        begin = time.monotonic()
+        status, output = run_bounded((*command, str(file)), seconds)
+        last = output.rstrip().rpartition("\n")[2]
+        counts = {name.rstrip("s"): int(count) for count, name in COUNTED.findall(last)}
+        passes = status in (0, NOTHING_COLLECTED)
+        total.update(counts)
+        bad += not passes
+        words = last.partition(" in ")[0].strip("= ") if counts or passes else "no result"
+        ending = f", stopped after {seconds} s" if status is None else f", exit status {status}"
+        print(f"{file}: {words}{'' if passes else ending} ({time.monotonic() - begin:.0f} s)")
+        if not passes:
+            print(output)
+        sys.stdout.flush()
+    failed = total["failed"] + total["error"]
+    print(f"{bad} files did not pass")
+    print(f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped")
+    return min(bad, 1)
+
+
+def run_bounded(command: Sequence[str], seconds: float) -> tuple[int | None, str]:
+    """Return exit status and output; no status where it, and what it began, had to be killed."""
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=seconds)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, process.communicate()[0]
 
 
 def make(directory: Path) -> None:
     """Write the root of the emulated system, and the commands `python` and `cc`."""
+    _required("aarch64-linux-gnu-gcc")
     root = directory / "root"
     root.mkdir(parents=True)
     for package in _downloaded(directory / "apt"):
@@ -73,7 +150,7 @@ def make(directory: Path) -> None:
     (root / "proc").mkdir(exist_ok=True)
     (root / "proc/cpuinfo").write_text(f"processor\t: 0\nFeatures\t: {FEATURES}\n\n")
     _install(root / "usr/lib/python3/dist-packages")
-    emulated = EMULATED.format(root=root)
+    emulated = EMULATED.format(root=root, qemu=_required("qemu-aarch64"))
     names = {"directory": directory, "tree": ROOT, "root": root, "version": VERSION}
     python = root / "usr/bin/emulated"
     for path, text in (
@@ -83,6 +160,14 @@ def make(directory: Path) -> None:
     ):
         path.write_text(text.format(emulated=emulated, **names))
         path.chmod(0o755)
+
+
+def _required(program: str) -> str:
+    """Return the path of a program of Debian's packages: tests hide the PATH."""
+    found = shutil.which(program)
+    if found is None:
+        sys.exit(f"{program} is missing: apt-get install qemu-user gcc-aarch64-linux-gnu")
+    return found
 
 
 def _downloaded(directory: Path) -> list[Path]:

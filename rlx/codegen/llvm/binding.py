@@ -198,7 +198,13 @@ def _target_machine(machine: Machine, options: Options) -> Any:
 
 def _new_target_machine(machine: Machine, options: Options) -> Any:
     _initialize()
-    target = llvm.Target.from_triple(machine.triple)
+    try:
+        target = llvm.Target.from_triple(machine.triple)
+    except RuntimeError as error:
+        raise UnsupportedError(
+            f"llvmlite on this machine has no code generator for {machine.triple}",
+            remedy="name a C compiler in cc=, or make the artifact on such a machine",
+        ) from error
     return target.create_target_machine(
         cpu=machine.cpu,
         features=machine.features,

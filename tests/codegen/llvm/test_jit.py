@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.optimize import Options, Pipeline
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Kernel, LoopKind, Module, Prim, ValueType
-from rlx.errors import ToolchainError
+from rlx.errors import ToolchainError, UnsupportedError
 from rlx.target import detect_target, named_target
 from tests.codegen.llvm.native import call, load, module_of, number
 
@@ -122,11 +123,19 @@ def test_other_options_make_another_object() -> None:
     assert cache.made == 2
 
 
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="wheels for ARM have no code for x86")
 def test_code_for_a_cpu_without_vectors_or_fma_can_be_generated() -> None:
     text = emit_module(module_of(_doubling()), _MACHINE).text
     assembly = binding.compile_assembly(text, _MACHINE, Options(Pipeline.LIGHT))
     assert "zmm" not in assembly
     assert "ymm" not in assembly
+
+
+def test_a_machine_that_this_llvm_has_no_code_for_is_refused() -> None:
+    text = emit_module(module_of(_doubling()), _MACHINE).text
+    machine = Machine("m99k-unknown-linux-gnu", "", "", 16)
+    with pytest.raises(UnsupportedError, match="no code generator for m99k"):
+        binding.compile_assembly(text, machine, Options(Pipeline.LIGHT))
 
 
 def test_backend_works_without_a_c_compiler_and_importing_rlx_does_not_load_llvm(

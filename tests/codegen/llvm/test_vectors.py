@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def test_elements_found_through_a_table_are_gathered() -> None:
     step = np.arange(21)
     looked_up: Array = values[chosen[step // 2] * 3 + step % 2]
     assert same_bits(actual, evaluate_function(_exp(), looked_up))
-    assert "@llvm.fma.v8f32" in native.optimized_text
+    assert re.search(r"@llvm\.fma\.v\d+f32", native.optimized_text)
 
 
 def test_interleaved_pairs_are_read_and_written_apart() -> None:
