@@ -234,6 +234,10 @@ class Dim:
         text = "+".join(_term_text(monomial, coefficient) for monomial, coefficient in self.terms)
         return text.replace("+-", "-")
 
+    def __repr__(self) -> str:
+        bounds = (f"{s.name} in {s.min}..{'' if s.max is None else s.max}" for s in self.symbols)
+        return f"<{self}: {', '.join(bounds)}>"
+
 
 Extent: TypeAlias = int | Dim
 Shape: TypeAlias = tuple[Extent, ...]

@@ -15,7 +15,7 @@ from torch.fx import GraphModule, Node
 
 import rlx.numpy as rnp
 from rlx.dataclass import dataclass
-from rlx.errors import SymbolicExtentError, UnsupportedError
+from rlx.errors import ShapeError, SymbolicExtentError, UnsupportedError
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
@@ -72,6 +72,8 @@ class CompiledGraph:
     """The places of params and buffers, which are the same at most calls."""
     _variants: dict[Any, Variant] = field(default_factory=dict)
     _is_exact: bool = False
+    _shares_dims: bool = False
+    """True where symbols of the same size are one extent of a program."""
     """Some operator needs numbers: programs are compiled for exact sizes."""
 
     def __post_init__(self) -> None:
@@ -149,26 +151,40 @@ class CompiledGraph:
         if not self.symbols:
             return self._compiled({}, args)
         if not self._is_exact:
-            bounds = {name: _bounds(n) for name, n in binding.items()}
-            own = self._shaped()
+            symbols = self._dims(binding)
             key = tuple(
-                (name, bounds[name] if name in own else n) for name, n in sorted(binding.items())
+                (name, extent.terms if isinstance(extent, Dim) else extent)
+                for name, extent in symbols.items()
             )
             if key in self._variants:
                 return self._variants[key]
-            symbols: dict[str, Extent] = {
-                name: Dim(name, min=low, max=high) if name in own else binding[name]
-                for name, (low, high) in bounds.items()
-            }
             try:
                 variant = self._variants[key] = self._compiled(symbols, args)
                 return variant
             except SymbolicExtentError:
                 self._is_exact = True
+            except ShapeError:
+                if self._shares_dims:
+                    raise
+                self._shares_dims = True  # PyTorch's rules compare fewer sizes than ours
+                return self._variant(binding, args)
         exact = tuple(sorted(binding.items()))
         if exact not in self._variants:
             self._variants[exact] = self._compiled(dict(binding), args)
         return self._variants[exact]
+
+    def _dims(self, binding: dict[str, int]) -> dict[str, Extent]:
+        """Return the extents of a program for sizes near those of a call."""
+        own, first = self._shaped(), dict[int, str]()
+        found: dict[str, Extent] = {}
+        for name, size in sorted(binding.items()):
+            if name not in own:
+                found[name] = size
+                continue
+            low, high = _bounds(size)
+            shared = first.setdefault(size, name) if self._shares_dims else name
+            found[name] = Dim(shared, min=low, max=high)
+        return found
 
     def _shaped(self) -> set[str]:
         """Return the symbols that are an axis of an argument by themselves."""

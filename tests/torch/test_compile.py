@@ -199,6 +199,18 @@ def test_dynamic_sizes_share_a_program_up_to_a_power_of_two(
     assert len(made) == 2
 
 
+def test_sizes_that_pytorch_does_not_compare_may_be_the_same_extent() -> None:
+    """Keys and values of a cache have symbols of their own; attention needs equal lengths."""
+    attention = nn.functional.scaled_dot_product_attention
+    run = torch.compile(attention, backend="rlx")
+    for length in (5, 6, 9):
+        k, v = torch.randn(1, 2, length, 8), torch.randn(1, 2, length, 8)
+        for each in (k, v):
+            torch._dynamo.mark_dynamic(each, 2)
+        q = torch.randn(1, 2, 1, 8)
+        close(run(q, k, v), attention(q, k, v))
+
+
 def test_strides_in_and_out_are_those_of_eager_mode() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).to(memory_format=torch.channels_last)
     x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)

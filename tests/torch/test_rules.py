@@ -46,6 +46,23 @@ def with_gradients(run: Callable[..., Any], *given: Any, **named: Any) -> list[A
     return [found.detach(), *torch.autograd.grad((found * weights).sum(), leaves)]
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((8, 16), (3, 16, 8)), ((3, 8, 16), (16, 8)), ((8, 8), (8, 16)), ((3, 2, 8), (3, 8, 16))],
+    ids=["rows", "columns", "inner", "batch"],
+)
+def test_products_of_groups_are_ragged(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    ends = None if len(left) == len(right) == 3 else torch.tensor([2, 2, 8], dtype=torch.int32)
+    x, y = (torch.randn(shape, dtype=torch.bfloat16) for shape in (left, right))
+
+    def run(x: Any, y: Any) -> Any:
+        return torch._grouped_mm(x, y, ends).float()
+
+    found, expected = with_gradients(compiled(run), x, y), with_gradients(run, x, y)
+    for own, theirs in zip(found, expected, strict=True):
+        close(own, theirs, 1e-2)
+
+
 def _hidden(rows: int, keys: int) -> Any:
     """A mask that hides all keys from one query."""
     mask = torch.rand(rows, keys) > 0.4

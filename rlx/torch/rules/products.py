@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.ir import ops
 from rlx.torch.registry import rule
+from rlx.tracing.apply import emit
 
 
 @rule("mm", "bmm", "mv", "dot", "matmul")
@@ -57,3 +59,35 @@ def trilinear(
 @rule("_int_mm")
 def int_mm(x: Any, y: Any) -> Any:
     return rnp.matmul(x.astype("i32"), y.astype("i32"))
+
+
+@rule("_grouped_mm", "transformers.grouped_mm_fallback")
+def grouped_mm(x: Any, y: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """A product of matrices for each group; `offs` are the ends of the groups along one axis.
+
+    That is an axis without groups of its own: rows of x `[M, K]` with y `[G, K, N]`, columns of y
+    `[K, N]` with x `[G, M, K]`, or both operands' K.
+    """
+    if x.ndim == y.ndim == 3:
+        product = rnp.matmul(x, y)
+    elif y.ndim == 3:
+        product = emit(ops.ragged_matmul, x, y, _bounds(offs))
+    elif x.ndim == 3:
+        product = rnp.transpose(
+            emit(ops.ragged_matmul, rnp.transpose(y), rnp.swapaxes(x, 1, 2), _bounds(offs))
+        )
+    else:
+        product = emit(ops.ragged_outer, rnp.transpose(x), y, _bounds(offs))
+    del out_dtype  # that of the operands, on the CPU
+    return product if bias is None else product + bias
+
+
+@rule("transformers.grouped_mm_fallback_backward")
+def grouped_mm_backward(x: Any, y: Any, offs: Any, d_product: Any) -> Any:
+    bounds = _bounds(offs)
+    d_x = emit(ops.ragged_matmul, d_product, rnp.swapaxes(y, 1, 2), bounds)
+    return d_x, emit(ops.ragged_outer, x, d_product, bounds)
+
+
+def _bounds(ends: Any) -> Any:
+    return rnp.pad(ends, (1, 0))
