@@ -1,8 +1,8 @@
-"""The bench: rlx beside JAX, PyTorch, ONNX Runtime and OpenVINO, in one run.
+"""The bench: rlx next to JAX, PyTorch, ONNX Runtime and OpenVINO, in one run.
 
     python -m bench                      all workloads against all peers
     python -m bench softmax 'matmul*'    some of them
-    python -m bench 'loops.*'            programs with loops, beside JAX and straight C
+    python -m bench 'loops.*'            programs with loops, next to JAX and straight C
     python -m bench --list
 
 `workloads/` says what is computed, as graphs or as functions; `peers/` translates a graph into

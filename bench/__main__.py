@@ -72,7 +72,7 @@ def _matching(patterns: Sequence[str]) -> list[Workload | Routine]:
 
 def _parser() -> argparse.ArgumentParser:
     others = PEERS[1:]
-    parser = argparse.ArgumentParser(prog="bench", description="Measure rlx beside its peers.")
+    parser = argparse.ArgumentParser(prog="bench", description="Measure rlx next to its peers.")
     parser.add_argument("workloads", nargs="*", help="names or patterns; default: all")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--peers", nargs="*", default=others, choices=others)

@@ -1,4 +1,4 @@
-"""What array programs call: transforms, sorting, random numbers and decompositions, beside peers.
+"""What array programs call: transforms, sorting, random numbers and decompositions, next to peers.
 
     python -m bench.arrays [pattern ...] [--threads 1] [--rounds 7]
 

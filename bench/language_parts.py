@@ -1,7 +1,7 @@
 """What a language model's speed is made of: `python -m bench.language_parts cold` or `blocks`.
 
 `cold`: seconds from the start of a process to its first token after a prompt of 16, and the memory
-that is resident then, rlx (its caches warm) beside llama.cpp. `blocks`: microseconds of the product
+that is resident then, rlx (its caches warm) and llama.cpp. `blocks`: microseconds of the product
 of each block type with a matrix of 4096 x 4096, in f32 and in eight bits, beside ggml's where
 `llama-cpp-python` is installed, how much of the packed bytes is read in a second, and how fast this
 machine reads.
@@ -162,7 +162,7 @@ def _read_rate(threads: int, rounds: int) -> float:
 def sum_of_much(threads: int) -> tuple[Callable[[], object], int]:
     """Return a sum of more bytes than caches hold, and their number."""
     g = Graph("read")
-    g.set_outputs([g.reduce_sum(g.input("x", (_CACHED // 4,)), axes=(0,))])  # read where it lies
+    g.set_outputs([g.reduce_sum(g.input("x", (_CACHED // 4,)), axes=(0,))])  # read in place
     return functools.partial(compile_graph(g, threads=threads), _large()), _CACHED
 
 

@@ -1,7 +1,7 @@
 """Rows on a machine that does other work: other processes keep processors busy meanwhile.
 
-`python -m bench --load 1` measures the rows that follow, beside one such process; what counts then
-is how long most calls take, and how long the slowest do.
+`python -m bench --load 1` measures the rows that follow, with one such process running; what counts
+then is how long most calls take, and how long the slowest do.
 """
 
 from __future__ import annotations

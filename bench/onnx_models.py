@@ -1,4 +1,4 @@
-"""Real ONNX models beside ONNX Runtime and OpenVINO: `python -m bench.onnx_models`.
+"""Real ONNX models next to ONNX Runtime and OpenVINO: `python -m bench.onnx_models`.
 
     python -m bench.onnx_models [model ...] [--threads 1 2] [--rounds N] [--write FILE]
 
@@ -184,7 +184,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="measure real ONNX models beside peers")
+    parser = argparse.ArgumentParser(description="measure real ONNX models next to peers")
     parser.add_argument("models", nargs="*", default=list(CASES))
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=10)

@@ -1,4 +1,4 @@
-"""MiniLM in eight bits beside ONNX Runtime and OpenVINO, on one q/dq model.
+"""MiniLM in eight bits next to ONNX Runtime and OpenVINO, on one q/dq model.
 
     python -m bench.quantized_minilm [--tokens 16 128]
     python -m bench.quantized_minilm --layers [--tokens 128]
@@ -6,7 +6,7 @@
 The float model is exported from `examples.minilm` with its tokens fixed, and ONNX Runtime's own
 tool writes the pairs of QuantizeLinear and DequantizeLinear: products by weights, one scale for
 activations, one per column of weights. One thread; all take turns, and the least time counts.
-`rlx.quantize` of the float model stands beside it.
+`rlx.quantize` of the float model is measured, too.
 
 `--layers` compares codes with ONNX Runtime's instead: of whole runs, and of every layer given the
 same codes; and cosines with the float model over the corpus.

@@ -1,7 +1,7 @@
 """The command: `python -m bench.revisions REVISION [workload ...]`: two revisions of rlx in turns.
 
 The working tree and another revision of it run the same rows, each with its own workloads and its
-own compiler, in processes of their own, in turns, so that noise meets both alike. Rows that
+own compiler, in processes of their own, in turns, so that noise affects both alike. Rows that
 only one of them has are left out; rows whose results differ are marked, since another tolerance,
 or another problem under the same name, makes their times incomparable.
 
@@ -32,7 +32,7 @@ _TOLERANCE = 1e-2
 """Of the largest element: both revisions check themselves more closely in their own tests."""
 
 _ONCE_SECONDS = 5.0
-"""How long a process needs for what it compiles once, beside its calls."""
+"""How long a process needs for what it compiles once, without its calls."""
 
 
 class Side:

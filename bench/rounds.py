@@ -1,4 +1,4 @@
-"""Measurement in rounds: every peer gets its turn in each, so that noise meets all alike."""
+"""Measurement in rounds: every peer gets its turn in each, so that noise affects all alike."""
 
 from __future__ import annotations
 

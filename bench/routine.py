@@ -1,7 +1,7 @@
 """Routines: workloads written as functions, for front ends that share JAX's names.
 
 A graph says nothing of loops and derivatives as a user writes them; a function does. Each has
-a bound beside it: the same computation in straight C, in `bounds/`.
+a bound next to it: the same computation in straight C, in `bounds/`.
 """
 
 from __future__ import annotations

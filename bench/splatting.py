@@ -1,4 +1,4 @@
-"""Gaussian splatting beside PyTorch and JAX: `python -m bench.splatting [--splats N] [--size S]`.
+"""Gaussian splatting next to PyTorch and JAX: `python -m bench.splatting [--splats N] [--size S]`.
 
 `--growth` prints how the time grows with visible work, `--plot FILE` draws it (with matplotlib),
 and `--arithmetic` says how much of the machine's peak the inner loop of compositing reaches.
@@ -144,7 +144,7 @@ def plot(points: list[tuple[int, int, int, float, float]], path: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Gaussian splatting beside PyTorch and JAX")
+    parser = argparse.ArgumentParser(description="Gaussian splatting next to PyTorch and JAX")
     parser.add_argument("--splats", type=int, default=10_000)
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--plot", metavar="FILE", help="draw the growth")
-    parser.add_argument("--arithmetic", action="store_true", help="the inner loop beside the peak")
+    parser.add_argument("--arithmetic", action="store_true", help="the inner loop and the peak")
     options = parser.parse_args()
     if options.arithmetic:
         print(arithmetic(options.splats, options.size))

@@ -139,7 +139,7 @@ def free_memory() -> int:
 def timed(run: Run, least: float = 0.5) -> float:
     """Return the least time of the runs that `least` seconds have room for, in milliseconds.
 
-    One long run says enough; a short one would pay for what the peer before it left behind, in
+    One long run says enough; a short one would pay for what the peer before it left in
     caches and in memory that is still being returned.
     """
     times: list[float] = []

@@ -70,7 +70,7 @@ class Worker:
 
 
 def _limit_cores(threads: int) -> None:
-    """Run on as many cores as threads: XLA's pool knows no other limit."""
+    """Run on as many cores as threads: XLA's pool has no other limit."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 

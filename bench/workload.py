@@ -72,7 +72,7 @@ class Workload:
 
 
 def _fan_in(shape: tuple[int, ...]) -> int:
-    """Return how many weights meet in an element of the result: taps of channels, or rows."""
+    """Return how many weights contribute to an element of the result: taps of channels, or rows."""
     return math.prod(shape[1:]) if len(shape) >= _CONVOLUTION else shape[-2]
 
 

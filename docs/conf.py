@@ -33,5 +33,5 @@ def leave_to_numpy(
 
 
 def setup(app: Any) -> None:
-    """Tell Sphinx what is not described here."""
+    """Return what Sphinx leaves out."""
     app.connect("autodoc-skip-member", leave_to_numpy)

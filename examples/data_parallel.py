@@ -6,7 +6,7 @@ The step is that of `examples.digits`, but for the loss, which is the mean over 
 gradient by params that all ranks have is summed over them inside of the compiled step. The losses
 are those of one rank, but for the order in which sums are rounded; at a fixed number of ranks they
 are equal to the bit from run to run.
-`--export` writes the step as C, which `mpicc` compiles, with what `train.c` beside it needs.
+`--export` writes the step as C, which `mpicc` compiles, with what `train.c` next to it needs.
 """
 
 from __future__ import annotations

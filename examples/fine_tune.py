@@ -1,8 +1,8 @@
-"""Teach SmolLM2 who it is: low-rank adapters, trained beside the packed weights.
+"""Teach SmolLM2 who it is: low-rank adapters, trained next to the packed weights.
 
     python -m examples.fine_tune [--steps 40] [--output DIR]
 
-The model's weights stay in four bits; what is learned are adapters of 2 MB beside the matrices of
+The model's weights stay in four bits; what is learned are adapters of 2 MB next to the matrices of
 attention. A training step is one compiled function: the loss of a conversation, its gradients
 through the packed weights, and Adam's update. `DIR` gets the adapters (safetensors) and a model in
 which they are merged, in eight bits (GGUF), which `rlx generate` and other programs read.

@@ -5,7 +5,7 @@
 A double pendulum is chaotic: over the eight seconds recorded here, an error in the start grows
 a hundred times or more, and a loss over the whole trajectory has too many hollows to descend.
 So the recording is cut into windows with a start of their own each, which are found together
-with the parameters ("multiple shooting"), and which have to meet. The windows grow as the fit
+with the parameters ("multiple shooting"), and whose ends have to agree. The windows grow as the fit
 gets better, from half a second to two: 1,000 Runge-Kutta steps in one `rlx.scan`, side by side
 in one `rlx.vmap`, differentiated as they stand.
 """
@@ -94,7 +94,7 @@ def simulate(params: Params, start: State, steps: int, checkpoints: int | None =
 
 
 def misfit(shots: Shots, angles: Any, checkpoints: int | None = None) -> Any:
-    """Mean squared error of the windows, `angles[2, window, step]`, and of where they meet."""
+    """Mean squared error of the windows, `angles[2, window, step]`, and of their ends."""
     steps = angles.shape[-1]
     path = rlx.vmap(lambda start: simulate(shots.params, start, steps, checkpoints))(shots.starts)
     error_1, error_2 = path.angle_1 - angles[0], path.angle_2 - angles[1]

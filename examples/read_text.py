@@ -116,7 +116,7 @@ def cut(picture: Image.Image, box: Box) -> Image.Image:
 
 
 def upright(classifier: InferenceSession, line: Image.Image) -> Image.Image:
-    """Return a line, turned around if it stands on its head."""
+    """Return a line, turned around if it is upside down."""
     (scores,) = classifier.run(None, {"x": line_pixels(line, SHORT_LINE)})
     return line.rotate(180) if scores[0, 1] > 0.9 else line
 
@@ -138,7 +138,7 @@ def spelled(scores: Array, characters: list[str]) -> str:
 
 
 def characters_of(recognizer: InferenceSession) -> list[str]:
-    """Return the alphabet that lies in the model's metadata, and the space."""
+    """Return the alphabet in the model's metadata, and the space."""
     return [*recognizer.get_modelmeta().custom_metadata_map["character"].splitlines(), " "]
 
 

@@ -1,7 +1,7 @@
 """Fit a scene of Gaussians to photographs, and draw it: `python -m examples.splat`.
 
     python -m examples.splat [--steps N] [--output DIR] [--export DIR]
-    python -m examples.splat --ply FILE [--output DIR]         draws somebody's own scene
+    python -m examples.splat --ply FILE [--output DIR]         draws a scene of one's own
 
 Forty photographs of a small world (`splat_world`, a ray tracer) are taken on an orbit. Splats are
 fitted to 32 of them by gradient descent; one compiled step draws, differentiates and applies Adam.
@@ -138,7 +138,7 @@ def make_step(steps: int, backend: str = "auto") -> tuple[Any, Any]:
 
 
 def densify(params: Params, state: Any, need: Array, random: np.random.Generator) -> None:
-    """Move splats that nobody sees to where the gradient is largest, halves of what was there."""
+    """Move invisible splats to where the gradient is largest, halves of what was there."""
     opacity = 1.0 / (1.0 + np.exp(-params["opacities"]))
     large = np.exp(params["scales"]).max(1) > 1.0
     free = np.flatnonzero((opacity < FAINT) | large)
@@ -251,7 +251,7 @@ def turntable(path: Path, scene: Scene, positions: Array, target: Array, sky: Ar
 
 
 def draw_file(path: Path, directory: Path, views: int = 48) -> None:
-    """Draw somebody's own scene: a picture and a turntable."""
+    """Draw a scene of one's own: a picture and a turntable."""
     scene = read_ply(path)
     middle = np.median(scene.positions, axis=0)
     away = 2.5 * np.percentile(np.linalg.norm(scene.positions - middle, axis=1), 80)

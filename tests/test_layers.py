@@ -99,7 +99,7 @@ def import_graph() -> dict[str, set[str]]:
     """Return for every module those that it imports: lazily or not, for annotations alone, too.
 
     What an `__init__` imports for annotations is the public face of what is inside and not
-    counted, nor is the package that a submodule lies in.
+    counted, nor is the package of a submodule.
     """
     named = {module_name(path.relative_to(ROOT)): tree for path, tree in trees().items()}
     faces = {module_name(p.relative_to(ROOT)) for p in trees() if p.name == "__init__.py"}
@@ -149,7 +149,7 @@ def layer(name: str) -> int:
     for number, row in enumerate(LAYERS):
         if name in row:
             return number
-    raise AssertionError(f"rlx.{name} stands in no layer")
+    raise AssertionError(f"rlx.{name} is in no layer")
 
 
 def test_no_module_imports_from_a_later_stage() -> None:

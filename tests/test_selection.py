@@ -1,4 +1,4 @@
-"""Which tests a run takes: a share of each test's cases, and no sample beside all slow cases."""
+"""Which tests a run takes: a share of each test's cases, and no sample next to all slow cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees under JAX's names, beside JAX's own."""
+"""Trees under JAX's names, compared with JAX's own."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _for_any_compiler(text: str) -> str:
 
 
 def _place(part: Any) -> tuple[Any, int]:
-    """Return the buffer that an argument of a kernel lies in, and its first byte there."""
+    """Return the buffer that holds an argument of a kernel, and its first byte there."""
     start = 0
     while part.op is not Ops.BUFFER:
         if part.op is Ops.SHRINK:

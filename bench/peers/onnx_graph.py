@@ -207,7 +207,7 @@ class _Writer:
 
 
 def _pads(padding: Any) -> list[int]:
-    """Return the pads in front of all axes, then those behind."""
+    """Return the pads at the beginning of all axes, then those at the end."""
     return [low for low, _ in padding] + [high for _, high in padding]
 
 

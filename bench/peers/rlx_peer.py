@@ -34,7 +34,7 @@ def prepare(workload: Workload, threads: int) -> Session:
         warm, program = _first_result(graph, params, inputs, threads)
     for name, value in params.items():
         program.set_param(name, value)
-    find_gateway(wait=True)  # a process compiles it once, beside the calls, which take longer then
+    find_gateway(wait=True)  # a process compiles it once, during the calls, which take longer then
     return Session(
         lambda: program(*inputs),
         lambda results: list(results[:1] if workload.training else results),

@@ -80,7 +80,7 @@ def report(found: Found) -> str:
         _exchange_table(found.exchanges),
         "## On paper",
         "Efficiency at `t / (t + 2 (p - 1)/p n/B + 2 log2(p) L)`, with *t* the step of one rank, "
-        "*n* the bytes of gradients, and nothing hidden behind other work; in brackets what "
+        "*n* the bytes of gradients, and nothing overlapped with other work; in brackets what "
         "takes more, bytes or latency.",
         "\n".join(_network_line(network) for network in networks),
         _paper_table(found.steps, networks),
@@ -134,8 +134,8 @@ def _step_cells(row: StepRow) -> list[str]:
 def _overlap_text(found: Found) -> str:
     return (
         f"Microseconds of the compiled code of a step alone, {SHARE} rows on each of {found.ranks} "
-        "ranks. *At once*: every sum is a call that returns when it is done, behind all work. "
-        "*Begun*: large sums begin there and are awaited where somebody reads them. *Hoisted*: "
+        "ranks. *At once*: every sum is a call that returns when it is done, after all work. "
+        "*Begun*: large sums begin there and are awaited where they are read. *Hoisted*: "
         "they begin where their operand has been computed, which is what users get."
     )
 

@@ -29,4 +29,4 @@ WORKLOADS: tuple[Workload, ...] = (
 """Graphs, in the order of the report."""
 
 PROGRAMS: tuple[Routine, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS, *SAMPLING, *STENCILS)
-"""Functions, which have a bound in C beside them."""
+"""Functions, which have a bound in C next to them."""

@@ -26,7 +26,7 @@ from rlx.language.tokenizer import byte_spelling
 CONTEXT = 1024
 QUESTION = "QUESTION"
 UNKNOWN = 0
-"""What stands for a byte that has no token."""
+"""What replaces a byte that has no token."""
 
 
 def main(directory: Path, *, path: Path | None = None, **options: Any) -> None:

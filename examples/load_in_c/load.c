@@ -3,7 +3,7 @@
 //   cc -std=c11 -Imodel load.c -ldl -o load
 //   ./load model/libpoints.so points [model/points.weights]
 //
-// Of the model it knows the name alone: rlx_info.h tells the rest. Inputs are filled with ones.
+// It needs the model's name alone: rlx_info.h has functions for the rest. Inputs are filled with ones.
 
 #define _POSIX_C_SOURCE 200809L
 

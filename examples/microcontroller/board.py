@@ -18,7 +18,7 @@ CONSTANTS = "constant_data"
 
 
 def build(core: str, main: str, artifact: rlx.Artifact, directory: Path) -> Path:
-    """Link `main`, a file beside this one, and the start-up code with an artifact's archive."""
+    """Link `main`, a file next to this one, and the start-up code with an artifact's archive."""
     compiler, program = find_compiler(core), directory / "program.elf"
     sources = [str(HERE / name) for name in (main, "start.c")]
     # What memset is made of must not be taken for a call of memset.

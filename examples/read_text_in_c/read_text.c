@@ -64,7 +64,7 @@ static struct bytes read_file(const char *path) {
 
 // The picture
 
-// Read the next number of a header, behind space and comments.
+// Read the next number of a header, after space and comments.
 static int number(const unsigned char **at) {
   while (**at == '#' || **at == ' ' || (**at >= '\t' && **at <= '\r')) {
     *at += **at == '#' ? strcspn((const char *)*at, "\n") : 1;

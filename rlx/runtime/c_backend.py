@@ -53,7 +53,7 @@ class CBackend:
     toolchain: Toolchain | None = None
     cache: Cache | None = None
     more_flags: tuple[str, ...] = ()
-    """Behind those that the compiler is given anyway."""
+    """After those that the compiler is given anyway."""
     blas: str = "auto"
     """The library that calls of BLAS go to, as in `find_blas`."""
 
@@ -219,7 +219,7 @@ def _definitions(module: Module, slots: Sequence[str]) -> str:
 
 
 def _fill_slots(library: SharedLibrary, slots: Mapping[str, int | None]) -> None:
-    """Tell a library where the addresses of the functions that it calls are kept."""
+    """Store in a library where the addresses of the functions that it calls are kept."""
     for symbol, slot in slots.items():
         assert slot is not None  # they are those of targets
         pointer_to(library.address(slot_name(symbol)), "uintptr_t *")[0] = slot

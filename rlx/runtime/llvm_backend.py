@@ -90,7 +90,7 @@ class CachedLlvmBackend:
 
 @functools.cache
 def _llvm_files() -> str:
-    """Tell one installed llvmlite from another without loading it."""
+    """Identify the installed llvmlite without loading it."""
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or spec.origin is None:
         return ""

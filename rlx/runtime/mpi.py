@@ -52,6 +52,6 @@ def _flags(mpicc: str) -> tuple[str, ...]:
             # The library counts although nothing before it on the command line needs it.
             return ("-Wl,--no-as-needed", *flags)
     raise ToolchainError(
-        f"{mpicc} does not tell its flags: {refused.message}",
+        f"{mpicc} does not print its flags: {refused.message}",
         remedy="set RLX_MPICC to the mpicc of MPICH or Open MPI",
     )

@@ -120,7 +120,7 @@ def _tried(toolchain: Toolchain, flags: tuple[str, ...], directory: Path) -> str
 
 
 def _identity(toolchain: Toolchain) -> tuple[str, ...]:
-    """Tell one compiler from another: its file, its version, and the machine it runs on."""
+    """Identify a compiler: its file, its version, and the machine it runs on."""
     found = shutil.which(toolchain.command[0])
     if found is None:
         return (*toolchain.command, toolchain.version)

@@ -140,7 +140,7 @@ class _RunningTool:
     def __init__(self, command: list[str]) -> None:
         self._command = command
         self._limit = time.monotonic() + _TIMEOUT_SECONDS
-        self._words = tempfile.TemporaryFile()  # a pipe that nobody reads would be full
+        self._words = tempfile.TemporaryFile()  # a pipe that is not read would be full
         with _named_failures(command):
             self.process = subprocess.Popen(command, stdout=self._words, stderr=self._words)
 

@@ -85,7 +85,7 @@ def _join(left: str, right: str) -> str:
     shared = _reachable(left) & _reachable(right)
     if not shared:
         raise DTypeError(
-            f"{left} and {right} meet in no type: floats of eight bits are converted by name",
+            f"{left} and {right} have no common type: floats of eight bits are converted by name",
             remedy="convert one of them, with .astype",
         )
     return max(shared, key=lambda node: (len(_reachable(node)), node))

@@ -225,7 +225,7 @@ def _positional(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if bound.kwargs:
         raise InputError(
             f"{source_names(fun, 'function')}: keyword argument {next(iter(bound.kwargs))!r} has "
-            "no position, by which a derivative rule could tell it",
+            "no position, by which a derivative rule could name it",
             source=line_of(fun),
             remedy="make it a positional argument",
         )

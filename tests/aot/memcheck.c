@@ -34,7 +34,7 @@ static void copy_inputs(const struct rlx_info *info, unsigned char *to, const un
   }
 }
 
-// Return how many outputs have an element that was computed from memory nobody wrote.
+// Return how many outputs have an element that was computed from memory that was never written.
 static int undefined_outputs(const struct rlx_info *info, unsigned char *block) {
   int found = 0;
   for (uint32_t i = 0; i < info->tensor_count; ++i) {

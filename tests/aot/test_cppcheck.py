@@ -26,7 +26,7 @@ EXPLAINED = {
 
 
 def cppcheck() -> str:
-    """Return the program, of the system or of the wheel beside Python, or skip the test."""
+    """Return the program, of the system or of the wheel next to Python, or skip the test."""
     beside = Path(sys.executable).parent / "cppcheck"
     found = shutil.which("cppcheck") or (str(beside) if beside.exists() else None)
     if found is None:

@@ -176,7 +176,7 @@ def test_emulated_products_of_packed_weights_take_signed_bytes(
 
 
 def halves_network() -> Graph:
-    """A product and a convolution of bf16, with odd extents where pairs meet."""
+    """A product and a convolution of bf16, with odd extents where pairs end."""
     graph, random = Graph("halves"), np.random.default_rng(3)
     x = graph.input("x", (1, 7, 6, 6), "f32")
     taps = graph.constant(random.standard_normal((16, 7, 3, 3)).astype(np.float32))
@@ -352,7 +352,7 @@ def test_emit_only_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_multiply_adds_without_libm_are_instructions_where_there_are_any(
     tmp_path: Path, triple: str, cpu: str, fused: str, widened: str
 ) -> None:
-    """Not the arithmetic in double that stands in for them."""
+    """Not the arithmetic in double that replaces them elsewhere."""
     source = Path(cross.__file__).parents[1] / "codegen" / "templates" / "freestanding.c"
     head = "#include <stdint.h>\nvoid *memcpy(void *, const void *, __SIZE_TYPE__);\n"
     call = "float fused(float a, float b, float c) { return own_fmaf(a, b, c); }\n"

@@ -1,4 +1,4 @@
-"""Exported C under valgrind: nothing reads what nobody wrote, or outside of the arena."""
+"""Exported C under valgrind: nothing reads what was never written, or outside of the arena."""
 
 from __future__ import annotations
 

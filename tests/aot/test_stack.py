@@ -146,7 +146,7 @@ def deepest_call(command: tuple[str, ...], source: Path, root: str) -> int:
 def test_bound_is_not_far_from_the_deepest_call(
     target: str, most: int, few: int, name: str, tmp_path: Path
 ) -> None:
-    """Of the programs that the documentation publishes; beside GCC at its hungriest level.
+    """Of the programs that the documentation publishes; and of GCC's at its hungriest level.
 
     Where GCC keeps all in registers, a multiple of next to nothing says little.
     """

@@ -1,4 +1,4 @@
-"""Rows beside busy processes: their quantiles, and that the processes end."""
+"""Rows under load by other processes: their quantiles, and that the processes end."""
 
 from __future__ import annotations
 

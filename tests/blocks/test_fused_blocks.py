@@ -262,7 +262,7 @@ def test_a_residual_that_broadcasts_is_refused() -> None:
 
 
 def test_an_intermediate_that_is_an_output_is_kept() -> None:
-    """A projection whose slices attention reads is a result beside."""
+    """A projection whose slices attention reads is a result, too."""
     feeds = Attending()
     projected = blocks.linear(feeds.hidden, feeds.qkv)
     q, k, v = (

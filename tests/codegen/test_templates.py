@@ -40,7 +40,7 @@ CALLS_OF_VERBATIM = {
     "codegen/c/slots.py": {"_target"},
     "codegen/c/templates.py": {"strict_environment"},
 }
-"""By module, the functions that vouch for what they print; whoever adds one escapes first."""
+"""By module, the functions that declare what they print to be safe: a new one escapes first."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What nobody would write by hand, found in kernels and in exported C."""
+"""What a person would not write, found in kernels and in exported C."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def gathers_alone(step: Step, odd: bool) -> None:
 def other_programs_are_caught_by_all(step: Step, odd: bool) -> None:
     with contextlib.suppress(CommunicationError):
         mapped(lambda x: x * (2.0 + odd))(X)
-        raise AssertionError("nobody noticed")
+        raise AssertionError("the fault was not noticed")
     step(X)
     print("went on")
 

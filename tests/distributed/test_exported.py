@@ -124,7 +124,7 @@ def test_the_sample_program_says_how_many_ranks_it_is_for(
 
 
 def placed(x: Any, shift: Any) -> Any:
-    """Where each rank of a mesh stands, and sums along its lines; `shift` is an i64 scalar."""
+    """The place of each rank of a mesh, and sums along its lines; `shift` is an i64 scalar."""
     place = 10 * rlx.distributed.axis_index("rows") + rlx.distributed.axis_index("columns") + shift
     along = [rlx.distributed.psum(place, axis) for axis in ("rows", "columns")]
     return rnp.stack([place, *along]).astype(np.float32) + 0 * x[0, 0]

@@ -36,7 +36,7 @@ LINES = "lines"
 
 
 def backends_for(seed: int) -> tuple[str, ...]:
-    """Return who runs the program of a seed, beside the reference."""
+    """Return what runs the program of a seed, and the reference."""
     return ("llvm", "c") if seed % 5 == 0 and has_toolchain() else ("llvm",)
 
 

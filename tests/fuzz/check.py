@@ -97,7 +97,7 @@ def _check(
 
 @dataclass(slots=True)
 class Judge:
-    """Tells what differs from the reference by more than roundings explain."""
+    """Finds what differs from the reference by more than roundings explain."""
 
     graph: Graph
     arrays: Sequence[Array]
@@ -118,7 +118,7 @@ class Judge:
         return text
 
     def _has(self, number: int) -> bool:
-        """True if there is one more bound; it is computed if nobody asked for it before."""
+        """True if there is one more bound; it is computed at the first use."""
         if self._more is None:
             self._more = bounds(self.graph, self.arrays, self.expected, self.seed)
         if number == len(self._bounds):

@@ -71,7 +71,7 @@ WAYS: Mapping[str, Way] = {
     "OpenMP": Way((("gcc", "-O2", "-fopenmp"),), {"threads": "openmp"}),
     "no libm": Way((("gcc", "-O3"), ("clang", "-O2")), {"math": "none"}),
 }
-"""What an exported program may meet, by name; "32 bits" are pointers and sizes."""
+"""What an exported program may run into, by name; "32 bits" are pointers and sizes."""
 
 
 def is_foreign(name: str) -> bool:

@@ -67,7 +67,7 @@ class Draft:
         except Exception as error:
             if isinstance(error, RlxError) and not isinstance(error, InternalError):
                 raise UnfitError(code) from error
-            value = values[0]  # `check` meets the fault again, and reports it
+            value = values[0]  # `check` finds the fault again, and reports it
         if np.size(value) > _LARGEST or np.asarray(value).dtype not in NAMES:
             raise UnfitError(code)
         self.values.append(np.asarray(value))

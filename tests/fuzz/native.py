@@ -36,7 +36,7 @@ from rlx.target import Target, detect_target, named_target
 _THREADS = 2
 _USERS_LEVEL_EVERY = 4
 C_FLAGS: tuple[tuple[str, ...], ...] = ((), ("-O1",), ("-O2",))
-"""Behind the flags that users get: none, and others in their place."""
+"""After the flags that users get: none, and others in their place."""
 _LEVELS = {5: "x86-64-v3", 10: "x86-64-v3", 13: "x86-64"}
 """By the rest of a seed: which machine, if not this one, a program is compiled for."""
 

@@ -250,7 +250,7 @@ def test_exact_ops_have_no_other_roundings() -> None:
 
 
 def test_the_bound_of_a_symbol_takes_no_memory_of_other_inputs() -> None:
-    """A long vector beside [n, 97, 70] asked for arenas of 21 GB."""
+    """A long vector next to [n, 97, 70] asked for arenas of 21 GB."""
     made = RandomProgram((("f32", (3, 97)), ("u32", (131073,))), (), (0,), symbolic=True)
     assert [symbol.max for symbol in trace(made).symbols] == [67]
 

@@ -30,7 +30,7 @@ _EPSILON = {
     **{"c128": 2.3e-16, "c64": 1.2e-7},
 }
 _ROUNDINGS = 400.0
-"""How many roundings of its largest element a result may be off by, beside its condition."""
+"""How many roundings of its largest element a result may be off by, besides its condition."""
 _NUDGE = 16.0
 """Roundings by which inputs are off."""
 _ERROR = 4.0
@@ -95,8 +95,8 @@ _STAGES: tuple[tuple[Trial, int], ...] = (
 """What is changed for each bound after the first, and how often.
 
 Three trials may all have moved one of many elements by little, so what they do not explain is
-tried more often. Two numbers a rounding apart, which `==` tells from equal ones, seldom meet
-among errors of four roundings; among errors of one they do. Where large terms cancel, as in a
+tried more often. Two numbers a rounding apart, which `==` distinguishes from equal ones, seldom
+occur among errors of four roundings; among errors of one they do. Where large terms cancel, as in a
 transform whose exact result is 0, what is left has their error.
 """
 

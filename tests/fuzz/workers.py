@@ -71,7 +71,7 @@ class _Worker:
 
 def _answer(outcome: Callable[[int], Outcome], connection: Connection) -> None:
     collect_rarely()
-    with contextlib.suppress(EOFError, BrokenPipeError):  # nobody asks any more
+    with contextlib.suppress(EOFError, BrokenPipeError):  # the other end is closed
         while True:
             connection.send(outcome(connection.recv()))
 

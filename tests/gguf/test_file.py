@@ -89,7 +89,7 @@ def resident_file_bytes() -> int:
     return 1024 * int(line.split()[1])
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells what is resident")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="says what is resident")
 def test_pages_are_given_back_while_a_file_is_read(tmp_path: Path) -> None:
     size = 1 << 25
     path = written(tmp_path, gguf_file({}, {"w": Tensor((size,), 24, bytes(size))}))
@@ -104,7 +104,7 @@ def test_pages_are_given_back_while_a_file_is_read(tmp_path: Path) -> None:
     assert not file.tensor_bytes("w").any()
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells what is resident")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="says what is resident")
 def test_pages_are_given_back_at_the_end_where_no_thread_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

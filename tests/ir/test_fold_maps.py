@@ -60,7 +60,7 @@ def element(x: Array, place: tuple[int, ...], spacing: tuple[int, ...]) -> float
 def check(graph: Graph, value: Value, binding: dict[str, int] | None = None) -> None:
     random, sizes = np.random.default_rng(0), binding or {}
     shapes = [tuple(extent_at(e, sizes) for e in leaf.shape) for leaf in graph.inputs]
-    # Few distinct numbers, so that searches meet ties.
+    # Few distinct numbers, so that searches find ties.
     arrays = [random.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
     graph.set_outputs([value])
     feed = {str(leaf.node.name): x for leaf, x in zip(graph.inputs, arrays, strict=True)}

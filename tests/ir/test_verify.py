@@ -115,7 +115,7 @@ def test_a_result_that_does_not_point_back_is_a_fault() -> None:
 @pytest.mark.parametrize(
     ("donations", "message"),
     [
-        ({"nobody": 0}, "has no such input or param to replace"),
+        ({"nothing": 0}, "has no such input or param to replace"),
         ({"x": 4}, "does not exist"),
         ({"w": 0}, "has type f32[2, 3], not f32[3, 3]"),
     ],

@@ -49,7 +49,7 @@ def nowhere(a: Array, _: Array) -> Any:
 
 
 OTHER_VALUES: dict[str, Where] = {
-    "celu": lambda x, alpha: (x > 0) | (alpha == 0) | np.isinf(alpha),  # JAX: NaN beside x itself
+    "celu": lambda x, alpha: (x > 0) | (alpha == 0) | np.isinf(alpha),  # JAX: NaN next to x itself
     "leaky_relu": lambda x, _: x == 0,  # 0 times infinity
     **dict.fromkeys(("gammainc", "gammaincc", "igamma", "igammac"), no_shape),
     "igamma_grad_a": lambda a, x: no_shape(a, x) | np.isinf(x),  # JAX: NaN, for 0

@@ -1,4 +1,4 @@
-"""What checkified functions tell is what JAX tells, word for word."""
+"""The messages of checkified functions are JAX's, word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX's convention for gradients of complex numbers, and its keywords, beside JAX and by hand."""
+"""JAX's gradients of complex numbers, and its keywords, compared with JAX and by hand."""
 
 from __future__ import annotations
 

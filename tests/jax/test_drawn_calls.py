@@ -1,4 +1,4 @@
-"""Axes, keywords, dtypes and shapes of array functions beside JAX, by generation.
+"""Axes, keywords, dtypes and shapes of array functions compared with JAX, by generation.
 
 Calls are drawn from JAX's signatures (`drawn`): another function costs a word below, and a
 parameter that is its own a generator. What JAX gives rlx gives, in shape, dtype, weak type and

@@ -1,4 +1,4 @@
-"""Modules of JAX beside its own: initial values, flattened trees, random matrices."""
+"""Modules of JAX compared with its own: initial values, flattened trees, random matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rlx behind `jax.jit`: results, types and keys are JAX's, and what is left to XLA is counted."""
+"""rlx as the compiler of `jax.jit`: results, types and keys are JAX's; what XLA does is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters learn beside packed weights, and change what a model says."""
+"""Adapters learn next to packed weights, and change what a model says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> GgufFile:
 
 
 def random_adapters(file: GgufFile) -> Adapters:
-    """Return adapters that change something, beside q, which rope orders, and ffn_down."""
+    """Return random adapters of q, whose rows RoPE reorders, and of ffn_down."""
     first = Adapters.first(file, Lora(3, 6.0, ("attn_q", "ffn_down")))
     random = np.random.default_rng(2)
     drawn = {k: random.standard_normal(v.shape).astype("f4") / 8 for k, v in first.values.items()}

@@ -170,7 +170,7 @@ def test_products_with_hand_blocks(scheme: str, x: Array, expected: list[float])
 
 
 def test_a_product_is_that_with_the_decoded_weights() -> None:
-    """Q8_K: fused beside decoded in full."""
+    """Q8_K: fused, compared with decoded in full."""
     draw = np.random.default_rng(0).standard_normal((4, 256)).astype(np.float32)
     blocks = encode(draw, "q8_k")
     x = (0.01 * np.arange(512)).reshape(2, 256).astype(np.float32)

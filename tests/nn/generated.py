@@ -137,7 +137,7 @@ def depthwise_conv(rng: Rng) -> LayerCase:
 
 @generates("conv_transpose")
 def conv_transpose(rng: Rng) -> LayerCase:
-    """Sides are cut off alike, as PyTorch has it; some lengthened behind."""
+    """Sides are cut off alike, as PyTorch has it; some lengthened at the end."""
     axes = number(rng, 1, 3)
     taps, dilation = numbers(rng, axes, 1, 4), numbers(rng, axes, 1, 3)
     strides = numbers(rng, axes, 1, 4)

@@ -107,7 +107,7 @@ def ulps(actual: Array, exact: Array) -> Array:
 
 
 def bf16_errors(actual: Array, exact: Array) -> Array:
-    """Distance in units of the last place of bf16, which NumPy knows nothing of."""
+    """Distance in units of the last place of bf16, which NumPy does not have."""
     exponent = np.maximum(np.frexp(np.where(np.isfinite(exact), exact, 1))[1] - 8, -133)
     plain = actual.astype(np.float32)
     error = np.abs(plain - exact) / np.ldexp(np.longdouble(1), exponent)

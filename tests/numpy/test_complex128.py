@@ -1,4 +1,4 @@
-"""complex128 beside NumPy: arithmetic, functions, products, folds, derivatives, exported C."""
+"""complex128 compared with NumPy: arithmetic, functions, products, folds, derivatives, C."""
 
 from __future__ import annotations
 

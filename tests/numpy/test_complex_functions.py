@@ -41,7 +41,7 @@ def functions(request: pytest.FixtureRequest) -> Any:
 def of_numpy(z: Array) -> list[Array]:
     with np.errstate(all="ignore"):
         found = {name: getattr(np, name)(z) for name in NAMES}
-        # NumPy's has NaN where the standard has 0 beside an infinity
+        # NumPy's has NaN where the standard has 0 next to an infinity
         ends = np.exp(z)
         ends.real -= 1
         usual = np.isfinite(z) & (abs(z) < 700)
@@ -66,7 +66,7 @@ def test_functions_are_numpys(functions: Any) -> None:
 
 @pytest.mark.parametrize("functions", ["llvm", "c", "reference"], indirect=True)
 def test_special_values_are_numpys(functions: Any) -> None:
-    """Of the standard's cases; the sign of a zero beside a NaN operand is left open by it."""
+    """Of the standard's cases; the sign of a zero next to a NaN operand is left open by it."""
     z = pairs()
     clear = ~(np.isnan(z.real) | np.isnan(z.imag))
     for name, found, expected in zip(NAMES, functions(z), of_numpy(z), strict=True):
@@ -120,7 +120,7 @@ def test_signs_roundings_and_roots() -> None:
 
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 def test_exponentials_that_overflow_themselves_times_small_numbers(backend: str) -> None:
-    """The part beside a right angle is finite, where the exponential is not."""
+    """The part next to a right angle is finite, where the exponential is not."""
     z = np.array([711 + 1.5707963j, 740 + 1.5707963267948966j, -720 + 1.57079632679j])
     with np.errstate(all="ignore"):
         cosine = np.exp(abs(z.real) - 100) * np.cos(z.imag) * np.exp(100)

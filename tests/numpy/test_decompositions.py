@@ -1,4 +1,4 @@
-"""Decompositions and functions of matrices, beside NumPy and SciPy, and transformed."""
+"""Decompositions and functions of matrices, compared with NumPy and SciPy, and transformed."""
 
 from __future__ import annotations
 

@@ -169,5 +169,5 @@ def test_every_function_of_the_standard_is_drawn() -> None:
     drawn = {*test_drawn_calls.CALLS, *test_drawn_shapes.CALLS, *test_drawn_matrices.CALLS}
     standard = {*test_array_api.FUNCTIONS, *(f"linalg.{n}" for n in test_array_api.LINALG)}
     standard |= {f"fft.{name}" for name in test_array_api.FFT}
-    assert len(standard) == 172  # 171, and the one that tells about the namespace
+    assert len(standard) == 172  # 171, and the one that describes the namespace
     assert standard - drawn == {"__array_namespace_info__"}

@@ -1,4 +1,4 @@
-"""Names of element types where rlx's bits (`f32`) and NumPy's bytes (`f4`) meet."""
+"""Names of element types where rlx's bits (`f32`) and NumPy's bytes (`f4`) differ."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_the_reciprocal_of_a_complex_infinity_is_zero(dtype: Any, backend: str) 
 @pytest.mark.parametrize("backend", ["reference", "llvm"])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_mantissas_and_exponents_of_16_bits(backend: str, dtype: Any) -> None:
-    """NumPy's `finfo` knows no bfloat16: these raised its ValueError."""
+    """NumPy's `finfo` has no bfloat16: these raised its ValueError."""
     numbers = [0.0, -0.0, 0.75, -2.0, 1.0, 3.5, 60000.0, 6e-5, np.inf, -np.inf]
     x = np.array(numbers, np.float32).astype(dtype)
     mantissa, exponent = rlx.jit(rnp.frexp, backend=backend)(x)

@@ -32,7 +32,7 @@ POLES = {"beta", "betaln", "poch", "polygamma"}
 
 
 def derivatives(f: Callable[[Any], Any]) -> list[Array] | None:
-    """Return `f` and two derivatives before, at and behind the points; None if it has none."""
+    """Return `f` and two derivatives before, at and after the points; None if it has none."""
     found = []
     points = np.concatenate([POINTS - STEP, POINTS, POINTS + STEP])
     try:

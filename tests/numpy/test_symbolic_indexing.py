@@ -21,7 +21,7 @@ TAKEN: dict[str, Any] = {
     "inside": np.s_[:, 1:-1],
     "every second": np.s_[:, 1::2],
     "backwards": np.s_[:, ::-1],
-    "every second from behind": np.s_[1:, ::-2],
+    "every second from the end": np.s_[1:, ::-2],
     "backwards to the second": np.s_[:, -1:0:-1],
     "more than there are": np.s_[:, -20:],
     "beyond the end": np.s_[:, 20:],

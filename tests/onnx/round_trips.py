@@ -30,7 +30,7 @@ FORMULAS = {"atan2", "exp2", "expm1", "log1p", "log2", "rsqrt", "silu", "trunc",
 """Ops that the standard has no operator for, and that are written out with another rounding; and
 one whose `epsilon` is an f32 there."""
 BEYOND = {"cholesky", "eigh", "lu", "qr", "solve", "svd", "threefry2x32"}
-"""Ops that the standard has nothing for, beside all of complex numbers."""
+"""Ops that the standard has nothing for, and all of complex numbers."""
 UNSAFE = {"gather", "gather_backward", "scatter_add", "scatter_max", "scatter_min", "scatter_mul"}
 """Ops whose indices ONNX Runtime does not bound as rlx does."""
 EXTREMA = {"reduce_max", "reduce_min"}

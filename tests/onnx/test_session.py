@@ -309,7 +309,7 @@ def test_values_report_their_types() -> None:
 def test_a_run_in_the_background_calls_back_with_results_or_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Any error: nobody else would hear of it."""
+    """Any error: it would be lost elsewhere."""
     made, done, told = session(perceptron()), Event(), []
 
     def callback(results: list[Any], data: Any, error: str) -> None:

@@ -43,7 +43,7 @@ def symmetric(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
 def general(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     """Matrices with eigenvalues 1 + 2i, 2 + 1i, 3 + 2i, .. in a random basis.
 
-    Real ones have pairs of 1 +- 1i, 3 +- 3i, .. instead, behind a 1 if there is an odd one, and an
+    Real ones have pairs of 1 +- 1i, 3 +- 3i, .. instead, after a 1 if there is an odd one, and an
     orthogonal basis.
     """
     n = shape[-1]

@@ -127,7 +127,7 @@ Stages = Iterator[tuple[str, Callable[[], Any]]]
 
 
 def _using(graph: Graph) -> Stages:
-    """Yield each way to use a graph as it stands, with what it works on made outside of it."""
+    """Yield each way to use a graph as it is, with what it works on made outside of it."""
     text = format_graph(graph)
     yield "print", lambda: format_graph(graph)
     yield "parse", lambda: parse_graph(text)

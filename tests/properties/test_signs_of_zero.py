@@ -1,4 +1,4 @@
-"""The sign of a zero is the reference's, and NumPy's: angles and quotients tell them apart."""
+"""The sign of a zero is the reference's, and NumPy's: angles and quotients distinguish them."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_taps_of_integers_other_graphs_and_wrong_lengths_are_errors() -> None:
 
 
 def fake_chain(*between: Any, bits: tuple[int, int] = (8, 8), state: bool = False) -> Graph:
-    """A rounding, what lies between, and a rounding."""
+    """A rounding, what is between, and a rounding."""
     graph = Graph("chain")
     x = graph.input("x", (2, 8), "f32")
     scale = [graph.input("s", (1,), "f32")] if state else []

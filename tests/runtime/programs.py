@@ -117,7 +117,7 @@ def scale_and_gather(*, rows: int = 64, columns: int = 512, threads: bool = Fals
     graph = Graph("demo")
     x = graph.input("x", (rows, columns))
     indices = graph.input("indices", (4,), "i64")
-    scaled = graph.square(x)  # stands for any elementwise op: the kernels are ours
+    scaled = graph.square(x)  # an example of any elementwise op: the kernels are ours
     sums = graph.reduce_sum(scaled, axes=(0,))
     picked = graph.gather(sums, indices, axis=0)
     graph.set_outputs([sums, picked])

@@ -13,7 +13,7 @@ from rlx.runtime.executable import Executable
 
 
 def counter(size: int | Dim) -> Executable:
-    """Return a program that adds the sum of x to its state and tells how large x was."""
+    """Return a program that adds the sum of x to its state and returns how large x was."""
     g = Graph("counter")
     x, total = g.input("x", (size,)), g.param("total", (3,))
     replaced = total + g.reduce_sum(x, axes=(0,))

@@ -153,7 +153,7 @@ def test_entries_are_private_whatever_the_umask(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files belong to nobody here")
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
 def test_a_cache_of_another_user_is_neither_read_nor_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

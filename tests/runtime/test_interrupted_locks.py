@@ -1,7 +1,7 @@
 """An exception out of a signal handler, at each place where one can come, leaves no lock taken.
 
-Python raises it at the start of a function or behind a call. A profiler is called in the same
-places, so it stands in for the signal: the first trial is interrupted at the first place, the
+Python raises it at the start of a function or after a call. A profiler is called in the same
+places, so it replaces the signal: the first trial is interrupted at the first place, the
 second at the second, until one is done before its turn comes.
 """
 
@@ -30,7 +30,7 @@ def raised():
     raise Interrupt
 
 def interrupted_at(place, action, handler):
-    "Run `action`, `handler` at its `place`-th place; tell whether it has so many."
+    "Run `action`, `handler` at its `place`-th place; return whether it has so many."
     met = 0
     locks._locks.clear()  # as in a thread that enters its first block
     def interrupt(frame, event, _):

@@ -22,7 +22,7 @@ BACKENDS = ["c", "llvm"]
 
 
 def two_kernels() -> Graph:
-    """A product far more expensive than the softmax behind it."""
+    """A product far more expensive than the softmax after it."""
     g = Graph("two")
     x = g.input("x", (Dim("n", max=64), 256))
     g.set_outputs([g.softmax(g.matmul(x, g.param("w", (256, 128))), axis=-1)])

@@ -33,7 +33,7 @@ PACKED = encode(WEIGHTS, "q8_0")
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """Return a copy that nobody can write."""
+    """Return a copy that cannot be written."""
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
@@ -115,7 +115,7 @@ def large_product() -> Graph:
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 @pytest.mark.parametrize("place", ["file", "columns", "memory"])
 def test_setup_reads_large_params_in_place(backend: str, place: str, tmp_path: Path) -> None:
-    """If that is in rows of which nobody writes any: others are copied as ever."""
+    """If that is in rows of which none is written: others are copied as ever."""
     w = read_only(LARGE)
     if place == "file":
         (tmp_path / "w").write_bytes(b"odd" * 4 + LARGE.tobytes())

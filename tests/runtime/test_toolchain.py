@@ -107,7 +107,7 @@ def test_what_takes_too_long_is_ended_with_what_it_started(
 def test_an_interrupt_stays_one_whether_the_tool_ends_by_itself_or_not(
     then: str, tmp_path: Path
 ) -> None:
-    """`communicate` waits for a tool that ends behind an interrupt, and nothing is left to kill."""
+    """`communicate` waits for a tool that ends after an interrupt, and nothing is left to kill."""
     started, interrupted = tmp_path / "started", tmp_path / "interrupted"
 
     def interrupt(*_: object) -> None:
@@ -150,7 +150,7 @@ def _ends(process: int) -> bool:
 
 
 def _runs(process: int) -> bool:
-    """True for a process that has not ended, or whose end nobody has asked for."""
+    """True for a process that has not ended, or whose end was not waited for."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Cosine transforms beside SciPy's."""
+"""Cosine transforms compared with SciPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gauss's hypergeometric function beside numbers of 40 digits, beside SciPy, and its slopes."""
+"""Gauss's hypergeometric function and its slopes, compared with 40 digits and with SciPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel density estimates beside SciPy's; their gradients beside finite differences."""
+"""Kernel density estimates compared with SciPy's; their gradients with finite differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of matrices by reflections and turns: by what defines them, beside SciPy and JAX."""
+"""Forms of matrices by reflections and turns: by what defines them, compared with SciPy and JAX."""
 
 from __future__ import annotations
 

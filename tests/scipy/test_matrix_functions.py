@@ -1,4 +1,4 @@
-"""Schur's form by what defines it, and square roots of matrices beside SciPy's."""
+"""Schur's form by what defines it, and square roots of matrices compared with SciPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Polar decompositions beside SciPy's, by singular values and by Halley's iteration."""
+"""Polar decompositions compared with SciPy's, by singular values and by Halley's iteration."""
 
 from __future__ import annotations
 

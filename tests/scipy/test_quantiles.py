@@ -1,4 +1,4 @@
-"""Quantiles without a formula, beside distribution functions of 60 digits, in both tails."""
+"""Quantiles without a formula, compared with distribution functions of 60 digits, in both tails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions and spectra beside SciPy's."""
+"""Convolutions and spectra compared with SciPy's."""
 
 from __future__ import annotations
 

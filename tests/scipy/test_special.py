@@ -1,4 +1,4 @@
-"""Special functions beside SciPy's."""
+"""Special functions compared with SciPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integrals, the complex error function and recurrences beside SciPy's."""
+"""Integrals, the complex error function and recurrences compared with SciPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions beside SciPy's."""
+"""Distributions compared with SciPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrices of a known structure, and statistics of samples, beside SciPy's."""
+"""Matrices of a known structure, and statistics of samples, compared with SciPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions and their special functions in both tails, beside 40 digits and SciPy."""
+"""Distributions and their special functions in both tails, compared with 40 digits and SciPy."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ HANG = 60
 WARM = 50
 """Compilations before memory is looked at."""
 KILOBYTES = 4.0
-"""Memory that a compilation may leave behind: LLVM's passes keep about one kilobyte."""
+"""Memory that a compilation may keep: LLVM's passes keep about one kilobyte."""
 
 
 def formula(x: Any) -> Any:
@@ -175,7 +175,7 @@ def _fork_once(function: Function, size: int) -> None:
 
 
 def compilations(seconds: float, seed: int) -> int:
-    """Compile different functions; return how many, of which none leaves memory behind."""
+    """Compile different functions; return how many, of which none keeps memory."""
     stop, count, start = time.monotonic() + seconds, 0, 0
     while time.monotonic() < stop or count < 2 * WARM:
         scale = float(seed + count)

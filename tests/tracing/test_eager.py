@@ -154,4 +154,4 @@ def test_other_kinds_of_calls_go_on_while_one_is_compiled(monkeypatch: pytest.Mo
         finish.set()
         for each in waiting:
             np.testing.assert_allclose(each.result()[-1], np.exp(LARGE), rtol=2e-6)
-    assert sorted(shapes) == [(60_000,), (70_000,)]  # each kind once, whoever waits
+    assert sorted(shapes) == [(60_000,), (70_000,)]  # each kind once, whichever thread waits

@@ -474,7 +474,7 @@ def quaternion(lib: Any, n: Any, size: int) -> Made:
 
 @program(5)
 def springs(lib: Any, n: Any, size: int) -> Made:
-    """Masses in a chain with a few cross links; forces meet by scatter-add."""
+    """Masses in a chain with a few cross links; forces are added by scatter-add."""
     links = np.array([(i, i + 1) for i in range(size - 1)] + [(0, size - 1), (1, size // 2)])
     left, right = links[:, 0], links[:, 1]
 

@@ -22,7 +22,7 @@ W = np.linspace(-0.5, 0.7, 25).reshape(5, 5)
 
 
 def layer(x: Any, w: Any) -> Any:
-    """A product, an exponential named "weights", and a sine behind them."""
+    """A product, an exponential named "weights", and a sine after them."""
     weights = rlx.checkpoint_name(rnp.exp(rnp.tanh(x @ w)), "weights")
     return rnp.sin(rnp.sin(weights) @ rnp.sin(weights).T)
 

@@ -63,7 +63,7 @@ def scaled(t: Any, n: Any) -> Any:
 
 
 def unlike(t: Any, n: Any) -> Any:
-    """A rule that does not call the function: what it computes is derived as it stands."""
+    """A rule that does not call the function: what it computes is derived as it is."""
 
     @t.custom_jvp  # type: ignore[untyped-decorator]  # of either library
     def f(x: Any) -> Any:

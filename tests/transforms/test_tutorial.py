@@ -1,4 +1,4 @@
-"""The tutorial's code runs as it stands."""
+"""The tutorial's code runs as it is."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_a_lane_and_an_argument_of_the_same_spelling_differ() -> None:
 
 
 def test_an_extent_that_bounds_the_shared_loop_alone_is_no_unused_parameter() -> None:
-    """Whoever calls the kernel computes the loop's bounds: strict compilers warned of it."""
+    """The caller of the kernel computes the loop's bounds: strict compilers warned of it."""
     k = KernelBuilder("fill")
     y, n = k.argument("y", Prim.F32, writable=True), k.scalar("n")
     with k.loop("i", n, kind=LoopKind.PARALLEL) as i:

@@ -1,4 +1,4 @@
-"""GCC's wrong permutation of eight doubles: which loops meet it, and that none of ours does."""
+"""GCC's wrong permutation of eight doubles: which loops trigger it, and that none of ours does."""
 
 from __future__ import annotations
 

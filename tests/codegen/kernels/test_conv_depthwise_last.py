@@ -92,7 +92,7 @@ def test_a_kernel_in_place_computes_no_element_twice() -> None:
 
 
 def test_positions_outside_are_not_multiplied_by_zero() -> None:
-    """An infinite weight meets no padding: the corner is the sum of four taps."""
+    """An infinite weight is not multiplied by padding: the corner is the sum of four taps."""
     g = Graph("borders")
     x, w = g.input("x", (1, 4, 4, 16)), g.input("w", (3, 3, 1, 16))
     g.set_outputs([g.conv_channels_last(x, w, groups=16, padding=PADDED["padding"])])

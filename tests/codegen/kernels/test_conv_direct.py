@@ -105,7 +105,7 @@ def test_bits_are_the_same_on_two_threads() -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_planes_far_apart_are_copied_by_rows(dtype: str) -> None:
-    """Panels meet the copy; what lies close together, or under few weights, is read in place."""
+    """Panels read the copy; what is close together, or under few weights, is read in place."""
     comment = "A strip: rows of a tile, copied side by side."
     far = graph_of((1, 64, 56, 56), (32, 64, 1, 1), {}, dtype)
     assert comment in str(rlx.compile(far, backend="c").c_source)

@@ -60,7 +60,7 @@ def interpret(graph: Graph, n: int = 0) -> None:
 
 
 def shifted(x: Value, axis: int, by: int) -> Value:
-    """Return `x` moved by one place along `axis`, zeros behind it."""
+    """Return `x` moved by one place along `axis`, zeros after it."""
     length = x.shape[axis] - 1
     part = ops.narrow(x, axis=axis, start=max(-by, 0), length=length)
     sides = [0] * x.rank

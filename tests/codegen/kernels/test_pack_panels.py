@@ -1,4 +1,4 @@
-"""Packing: the stored panels hold the elements of the matrix, and zeros behind them."""
+"""Packing: the stored panels hold the elements of the matrix, and zeros after them."""
 
 from __future__ import annotations
 

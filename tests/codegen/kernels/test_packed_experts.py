@@ -1,4 +1,4 @@
-"""Rows meet the packed matrix of their own expert."""
+"""Rows are multiplied by the packed matrix of their own expert."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_products_of_every_tile_tail_and_edge(
     kinds = check(backend, (rows, inner), (inner, columns), ops.matmul)
     target = detect_target()
     tile = choose_tile(rows, columns, target.lanes(4), target.vector_registers)
-    assert (kinds[0] == "pack_panels") == (columns != tile.columns)  # one panel lies as packed
+    assert (kinds[0] == "pack_panels") == (columns != tile.columns)  # one is packed already
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

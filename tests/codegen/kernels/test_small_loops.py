@@ -58,7 +58,7 @@ def filtered(mean: Value, spread: Value, f: Value, noise: Value, seen: Value) ->
 
 
 def counted(count: Value, c: Value, w: Value, x: Value) -> list[Value]:
-    """A scalar beside the matrices, a row of another shape, and a carry that stays."""
+    """A scalar next to the matrices, a row of another shape, and a carry that stays."""
     wide = ops.matmul(c, w) * count + ops.expand(x, shape=(2, 3))
     return [count + 1.0, wide, ops.reshape(ops.matmul(wide, w), shape=(2, 1, 3))]
 

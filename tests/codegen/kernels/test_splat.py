@@ -1,4 +1,4 @@
-"""Gaussian splatting through both back ends, beside a render that knows no lists, in f64."""
+"""Gaussian splatting through both back ends, compared with a render without lists, in f64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our linker beside LLVM's: what it lays out, and what it leaves to LLVM."""
+"""Our linker compared with LLVM's: what it lays out, and what it leaves to LLVM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlx.codegen.llvm.loader import LoadedCode, process_symbol
 from rlx.codegen.llvm.optimize import Options, Pipeline
 
 pytestmark = pytest.mark.skipif(
-    not binding.host_machine(16).is_x86, reason="the linker knows objects for x86-64"
+    not binding.host_machine(16).is_x86, reason="the linker reads objects for x86-64"
 )
 
 _POLYNOMIAL = """

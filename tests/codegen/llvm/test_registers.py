@@ -1,4 +1,4 @@
-"""Sums of a register tile stay in registers: none lies on the stack while K runs."""
+"""Sums of a register tile stay in registers: none is on the stack while K runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_constants_of_what_follows_a_product_take_no_registers_from_its_sums() -
 
 
 def _innermost_loops(assembly: str) -> list[str]:
-    """Return what lies between labels and jumps to them."""
+    """Return what is between labels and jumps to them."""
     blocks = re.split(r"^(\.?L\w+):", assembly, flags=re.MULTILINE)[1:]
     found = []
     for label, body in zip(blocks[::2], blocks[1::2], strict=True):

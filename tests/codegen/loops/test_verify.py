@@ -50,7 +50,7 @@ def bind_twice(k: KernelBuilder, x: Buffer, _out: Buffer) -> None:
 
 
 def bind_in_each_loop(k: KernelBuilder, _x: Buffer, _out: Buffer) -> None:
-    for loop in ("i", "j"):  # passes take a name for one variable, wherever it stands
+    for loop in ("i", "j"):  # passes take a name for one variable, wherever it is
         with k.loop(loop, 3) as at:
             k.emit(Let(Var("part", I64), at.node))
 

@@ -1,4 +1,4 @@
-"""Kinds of draws beside programs of lines, one a file: `case(pick)` draws one."""
+"""Kinds of draws other than programs of lines, one a file: `case(pick)` draws one."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ int main(int count, char **arguments) {
   const struct rlx_info *info = programs[number]();
   const size_t size = (size_t)info->arena_bytes;
   const size_t alignment = (size_t)info->arena_alignment;
-  // The arena ends where the block does, so that what is written behind it is seen.
+  // The arena ends where the block does, so that what is written after it is seen.
   const size_t padded = (size + alignment - 1) / alignment * alignment;
   unsigned char *arena = aligned_alloc(alignment, padded == 0 ? alignment : padded);
   if (arena == NULL) {

@@ -100,7 +100,7 @@ def test_elementwise_ops_read_no_other_element(record: OpRecord) -> None:
 
 @pytest.mark.parametrize("record", _with(Trait.WINDOWED, dtype=DType.F64), ids=lambda r: r.id)
 def test_windows_slide_over_the_last_axes_but_the_inner_ones(record: OpRecord) -> None:
-    """What lies in front of the windows becomes what lies inside them."""
+    """What is before the windows becomes what is inside them."""
     operands = _operands(record, DType.F64, 1)
     before = operands[0].ndim - len(record.attributes["kernel_size"])
     turned = before - record.attributes.get("inner", 0)

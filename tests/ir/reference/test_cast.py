@@ -113,7 +113,7 @@ def test_overflow_becomes_infinite_and_the_last_finite_tie_does_not() -> None:
 
 @pytest.mark.parametrize("to", _BYTES, ids=str)
 def test_narrowing_to_eight_bits_rounds_once_to_nearest_even(to: DType) -> None:
-    """Beside every number, tie and neighbour of a tie: f64 and f32 must give one result."""
+    """At every number, tie and neighbour of a tie: f64 and f32 must give one result."""
     numbers = np.arange(256, dtype=np.uint8).view(to.numpy).astype(np.float64)
     numbers = np.sort(numbers[np.isfinite(numbers)])
     ties = (numbers[1:] + numbers[:-1]) / 2

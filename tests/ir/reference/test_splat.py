@@ -1,4 +1,4 @@
-"""The gradient of Gaussian splatting in f64, stage by stage, beside finite differences."""
+"""The gradient of Gaussian splatting in f64, stage by stage, compared with finite differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients and Hessian products beside JAX's, on shapes and values that stress the rules.
+"""Gradients and Hessian products compared with JAX's, on shapes and values that stress the rules.
 
 Left out: the points where rlx deliberately differs (abs, sqrt and rsqrt at 0,
 round, the derivative of `a^0` at 0).

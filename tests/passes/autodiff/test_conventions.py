@@ -374,7 +374,7 @@ def by_double_transposition(case: Case, moving: dict[str, Array]) -> Sequence[Ar
 def every_case() -> list[Case]:
     from tests.passes.autodiff.test_op_rules import ALL
 
-    # Rules never meet layouts: transforms make such tensors plain first.
+    # Rules never see layouts: transforms make such tensors plain first.
     return [case for case in ALL if "nothing" not in case.name and "panels" not in case.name]
 
 

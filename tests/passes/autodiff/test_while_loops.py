@@ -18,7 +18,7 @@ TYPES: Types = {"n": ((), "i64"), "x": ((2,), "f64"), "w": ((2,), "f64")}
 
 
 def body() -> Graph:
-    """Divide by what is left, which is 0 behind the last trip; `log` has no value there either."""
+    """Divide by what is left, which is 0 after the last trip; `log` has no value there either."""
 
     def step(n: Value, x: Value, w: Value) -> list[Value]:
         left = ops.cast(n, to="f64")

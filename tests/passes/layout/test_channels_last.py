@@ -127,7 +127,7 @@ def run(g: Graph, backend: str = "llvm", seed: int = 0, **extents: int) -> tuple
 
 
 def everything(x: Value) -> list[Value]:
-    """Return a network of all that goes along: pools, pads, cuts, joins, broadcasts."""
+    """Return a network of all ops that keep a layout: pools, pads, cuts, joins, broadcasts."""
     g = x.graph
     a = g.relu(conv(conv(x, 32, 3, padding=PAD), 16, 3, stride=(2, 2), padding=PAD))
     pooled = g.max_pool(a, kernel_size=(3, 3), stride=(1, 1), padding=PAD)

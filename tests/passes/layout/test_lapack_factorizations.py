@@ -37,7 +37,7 @@ def matrices(dtype: str, n: int = LARGE, count: int = 3) -> Any:
 
 
 def positive(dtype: str, **kwargs: Any) -> Any:
-    """Hermitian, with something in the diagonal's imaginary parts, which nobody reads."""
+    """Hermitian, with something in the diagonal's imaginary parts, which are not read."""
     a = matrices(dtype, **kwargs)
     product = a @ a.conj().swapaxes(-1, -2)
     n = a.shape[-1]

@@ -1,4 +1,4 @@
-"""Packed weights are laid side by side once; what changes is read as it lies."""
+"""Packed weights are laid side by side once; what changes is read in place."""
 
 from __future__ import annotations
 

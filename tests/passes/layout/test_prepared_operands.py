@@ -7,7 +7,7 @@ from rlx.passes.layout.prepared import is_prepared
 
 
 def deep(graph: Graph, x: Value) -> Value:
-    """Return a value two thousand nodes behind `x`, over two ways at each."""
+    """Return a value two thousand nodes after `x`, over two ways at each."""
     for _ in range(1000):
         x = graph.add(graph.exp(x), x)
     return x

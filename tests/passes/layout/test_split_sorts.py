@@ -74,7 +74,7 @@ def test_short_rows_and_several_stay_whole(shape: tuple[int, ...], dtype: DType)
 
 
 def test_indices_of_wide_elements_are_sorted_by_either_half() -> None:
-    """A key of 64 bits leaves no room for an index beside it."""
+    """A key of 64 bits leaves no room for an index next to it."""
     wide = Graph("wide")
     wide.set_outputs([ops.argsort(wide.input("x", (LONG,), DType.I64))])
     found = kinds(wide)

@@ -180,7 +180,7 @@ def forward_loops(graph: Graph) -> list[Node]:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_nested_loops_run_once_for_a_value_and_its_gradient(depth: int) -> None:
-    """The loop that stores residuals stands for the one that does not, at every level."""
+    """The loop that stores residuals replaces the one that does not, at every level."""
 
     def loop(level: int, carry: Any, rows: Any) -> Any:
         def step(carry: Any, row: Any) -> Any:

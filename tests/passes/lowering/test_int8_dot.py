@@ -342,7 +342,7 @@ def test_products_of_one_input_share_its_bytes() -> None:
 
 
 def test_the_kernel_before_a_product_stores_the_bytes_that_it_reads() -> None:
-    """Behind a norm and behind a product with its activation: no pass rounds or packs alone."""
+    """After a norm and after a product with its activation: no pass rounds or packs alone."""
     graph = Graph("chain")
     x, gain = graph.input("x", (8, 64), "f32"), graph.param("gain", (64,), "f32")
     (first,) = products_of(graph, graph.rms_norm(x, gain, axis=-1, eps=1e-6), 1)

@@ -1,4 +1,4 @@
-"""Updates move behind the readers of what they replace."""
+"""Updates move after the readers of what they replace."""
 
 from __future__ import annotations
 

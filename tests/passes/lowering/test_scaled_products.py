@@ -32,7 +32,7 @@ def static(value: Value) -> tuple[int, ...]:
 
 
 def products(graph: Graph) -> list[str]:
-    """The dtypes of products once scales are moved behind them."""
+    """The dtypes of products once scales are moved after them."""
     found = scaled_products(graph)
     return [str(n.result.dtype) for n in found.nodes if n.op.name in ("matmul", "conv")]
 

@@ -16,7 +16,7 @@ VECTORS = ("gamma", "beta", "mean", "variance")
 
 
 def network(kind: str, groups: int = 1, dtype: str = "f32") -> Graph:
-    """Return convolution, what `kind` says lies between, and batch norm, all of params."""
+    """Return convolution, what `kind` names between them, and batch norm, all of params."""
     g = Graph("network")
     x, w = g.input("x", (2, 4, 6, 5), dtype), g.param("w", (6, 4 // groups, 3, 3), dtype)
     y = g.conv(x, w, padding=((1, 1), (1, 1)), groups=groups)

@@ -83,7 +83,7 @@ def test_sums_of_16_bit_floats_are_rounded_at_each_addition(dtype: str) -> None:
         total = total + element(x, index)
     graph.set_outputs([total])
     rows = np.full(64, 1 / 3).astype(total.dtype.numpy)
-    rows[0] = 4096  # in bf16 and f16 a third is lost beside it
+    rows[0] = 4096  # in bf16 and f16 a third is lost next to it
     found = rlx.compile(graph, backend="llvm").run({"x": rows})[0]
     assert found == evaluate(graph, {"x": rows})[0] == 4096
 

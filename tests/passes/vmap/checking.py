@@ -1,4 +1,4 @@
-"""Batched graphs beside a Python loop over the examples, in the reference interpreter."""
+"""Batched graphs compared with a Python loop over the examples, in the reference interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batched graphs beside `jax.vmap`, with axes in and out of every kind."""
+"""Batched graphs compared with `jax.vmap`, with axes in and out of every kind."""
 
 from __future__ import annotations
 

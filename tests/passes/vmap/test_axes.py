@@ -129,7 +129,7 @@ def test_chain_with_shared_weights_is_a_loop() -> None:
 
 
 def test_rows_are_not_confused_with_the_batch_axis_where_extents_agree() -> None:
-    """`[B, n]` beside `[B, m, n]` with m == B: alignment by rank alone would mix examples."""
+    """`[B, n]` next to `[B, m, n]` with m == B: alignment by rank alone would mix examples."""
     graph = Graph("mixed")
     row, block = graph.input("row", (3,), "f64"), graph.input("block", (SIZE, 3), "f64")
     graph.set_outputs([row * block])

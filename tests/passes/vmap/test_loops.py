@@ -77,7 +77,7 @@ def test_scan_of_running_sums_has_the_specified_values() -> None:
 
 
 def doubling(*, max_trips: int | None = None) -> Graph:
-    """Double x while all its elements are below the limit; count down beside it."""
+    """Double x while all its elements are below the limit; count down next to it."""
     types = [("x", (2,)), ("n", ()), ("limit", ())]
     body, condition = Graph("body"), Graph("condition")
     x, n, _ = (body.input(name, shape, "f64") for name, shape in types)
