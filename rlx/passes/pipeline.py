@@ -48,6 +48,7 @@ from rlx.passes.loops.fuse_loop_bodies import fuse_loop_bodies
 from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
 from rlx.passes.loops.segment_scans import segment_scans
 from rlx.passes.loops.simplify_loops import simplify_loops
+from rlx.passes.lowering.byte_tables import byte_tables
 from rlx.passes.lowering.copy_outputs import copy_outputs
 from rlx.passes.lowering.exact_products import exact_products
 from rlx.passes.lowering.legalize import legalize
@@ -181,6 +182,7 @@ def pipeline(
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
+            byte_tables(target),  # after equal roundings are one value, before they are fused
             fold_collectives,  # before the others are ordered and joined
             hoist_collectives,  # before they are joined: what is there early leaves early
             bundle_collectives,  # after common subexpressions: equal ones are exchanged once

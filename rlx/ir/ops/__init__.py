@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlx.ir.ops.bf16_products import *
     from rlx.ir.ops.branches import *
     from rlx.ir.ops.byte_products import *
+    from rlx.ir.ops.byte_tables import *
     from rlx.ir.ops.channel_norm import *
     from rlx.ir.ops.collective import *
     from rlx.ir.ops.control import *

@@ -37,6 +37,7 @@ for _integer in (ops.quantize, ops.qmatmul, ops.qconv):
 zero(
     ops.pack_bytes,
     ops.bytes_as_words,
+    ops.map_bytes,
     because="integers only; passes make them",
 )
 
