@@ -36,6 +36,14 @@ class Architecture:
     """True if the shares of the chosen experts are divided by their sum."""
     ffn_norm: str = "ffn_norm"
     """The norm before the feed-forward network."""
+    final_norm: str = "output_norm"
+    """The norm after the last layer."""
+    clamps_gates: bool = False
+    """True if gates are cut, as gpt-oss does, and one is added to what they multiply."""
+    yarn_scales_scores: bool = False
+    """True if YaRN scales the scores of attention, and not cosines and sines."""
+    yarn_truncates: bool = True
+    """True if YaRN rounds the numbers of the pairs between which it interpolates."""
     is_causal: bool = True
     """False for encoders, whose tokens attend to all tokens of a text."""
 
@@ -54,6 +62,14 @@ ARCHITECTURES = {
     "olmo2": Architecture(window_period=4),
     "olmoe": Architecture(shares_sum_to_1=False),
     "phi3": Architecture(),
+    "gpt-oss": Architecture(
+        window=128, window_period=2, ffn_norm="post_attention_norm", clamps_gates=True,
+        yarn_truncates=False,
+    ),
+    "deepseek2": Architecture(
+        interleaved_rope=True, shares_sum_to_1=False, yarn_scales_scores=True
+    ),
+    "lfm2": Architecture(final_norm="token_embd_norm"),
     "bert": Architecture(activation="gelu", plain_rope_period=1, is_causal=False),
     "nomic-bert": Architecture(is_causal=False),
     "gemma": Architecture(activation="gelu_approx", scales_embeddings=True),

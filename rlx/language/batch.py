@@ -25,7 +25,7 @@ from rlx.language.batch_graph import batch_prompt, batch_step
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.model_file import ModelFile
-from rlx.language.params import Accuracy, CacheDType
+from rlx.language.params import Accuracy, CacheDType, is_by_token
 from rlx.language.programs import step_and_prompt
 from rlx.language.sampling import choice_feeds
 from rlx.language.text import Text, common_prefix
@@ -93,7 +93,7 @@ class Batch:
     def begin(self, slot: int, text: Text) -> None:
         """Let a slot keep what one of them has of the beginning of a text, and nothing else."""
         before = [] if text.pooling else text.tokens[:-1]
-        common = {other: common_prefix(kept, before) for other, kept in self.kept.items()}
+        common = {other: self._usable(kept, before) for other, kept in self.kept.items()}
         own = common.get(slot, 0)
         best = max(common, key=lambda other: common[other], default=slot)
         known = common.get(best, 0)
@@ -101,9 +101,19 @@ class Batch:
             for program in {each.arena: each for each in self._programs}.values():
                 for name in program.donated_params:
                     state = program.state(name)
-                    rows = [at * self.context for at in (slot, best)]
-                    state[rows[0] : rows[0] + known] = state[rows[1] : rows[1] + known]
+                    state[self._rows(name, slot, known)] = state[self._rows(name, best, known)]
         self.kept[slot] = text.tokens[:known] if known > own else text.tokens[:own]
+
+    def _usable(self, kept: list[int], before: list[int]) -> int:
+        """Return how many tokens a text that begins with `before` need not read."""
+        common = common_prefix(kept, before)
+        # A state of all tokens together is that of no beginning of them.
+        return 0 if self._is_recurrent and common < len(kept) else common
+
+    def _rows(self, name: str, slot: int, count: int) -> slice:
+        """Return which rows of a state are those of the first tokens of a slot."""
+        first = slot * self._room
+        return slice(first, first + count) if is_by_token(name) else slice(slot, slot + 1)
 
     def unread(self, slot: int, text: Text) -> int:
         """Return how many tokens of a text that was begun are still to be read."""
@@ -118,14 +128,14 @@ class Batch:
         known, count = len(self.kept[slot]), len(text.tokens)
         self._copy(slot, known, step, program)
         # Rows must fit whatever their number: at the end some are read once more.
-        past = min(known, self.context - self._most_rows)
+        past = min(known, self._room - self._most_rows)
         rows = min(count - past, self._most_rows, known - past + most)
         end = past + rows
         feeds = {
             "tokens": np.array(text.tokens[past:end], np.int32),
             "history": np.array(text.tokens[:past], np.int32),
             "start": np.array([past, 0], np.int32),
-            "first": np.array([slot * self.context, 0], np.int32),
+            "first": np.array([slot * self._room, 0], np.int32),
             "last": np.array([rows - 1, 0], np.int32),
             "shares": text.shares(past, known, end),
             **self._choice([text], [end - 1]),
@@ -142,9 +152,9 @@ class Batch:
     def _copy(self, slot: int, count: int, source: Executable, target: Executable) -> None:
         """Copy the state of a slot from one program to the other, if their arenas are two."""
         if source.arena is not target.arena:
-            mine = slice(slot * self.context, slot * self.context + count)
             for name in target.donated_params:
-                target.state(name)[mine] = source.state(name)[mine]
+                rows = self._rows(name, slot, count)
+                target.state(name)[rows] = source.state(name)[rows]
 
     def advance(self, texts: Mapping[int, Text]) -> dict[int, int]:
         """Take the last token of some slots' texts; return those that follow."""
@@ -152,13 +162,15 @@ class Batch:
         at = np.array([len(text.tokens) - 1 for text in rows], np.int32)
         free = [self._free_place(slot) for slot in range(self.size)]
         own = [at[slot] if slot in texts else free[slot] for slot in range(self.size)]
-        places = np.array(own, np.int32) + np.arange(self.size, dtype=np.int32) * self.context
+        places = np.array(own, np.int32) + np.arange(self.size, dtype=np.int32) * self._room
         feeds: dict[str, Any] = {
             "tokens": np.array([text.tokens[-1] for text in rows], np.int32),
             "positions": at,
             "places": np.stack([places, 0 * at], axis=1),
             **self._choice(rows, at),
         }
+        if self._is_recurrent:
+            feeds["advances"] = np.array([slot in texts for slot in range(self.size)])
         for slot, text in enumerate(rows):
             feeds[f"history_{slot}"] = np.array(text.tokens[:-1], np.int32)
         chosen, logits = self._programs[0].advance(feeds)
@@ -170,7 +182,7 @@ class Batch:
     def _free_place(self, slot: int) -> int:
         """Return the row that a slot without a text may write: one after those it keeps."""
         kept = self.kept.get(slot, [])
-        del kept[self.context - 1 :]
+        del kept[self._room - 1 :]
         return len(kept)
 
     def _choice(self, texts: Sequence[Text], positions: Iterable[int]) -> dict[str, Any]:
@@ -187,7 +199,7 @@ class Batch:
         rows = Dim("rows", min=1, max=self._most_rows)
         options: dict[str, Any] = {
             "size": self.size,
-            "context": self.context,
+            "context": self._room,
             "accuracy": self.accuracy,
             "adapters": self.adapters,
             "cache_dtype": self.cache_dtype,
@@ -196,6 +208,15 @@ class Batch:
         prompt, _ = batch_prompt(self.file, rows=rows, **options)
         value_of = weights.values.__getitem__
         return step_and_prompt(step, prompt, value_of, backend=self.backend, threads=self.threads)
+
+    @functools.cached_property
+    def _is_recurrent(self) -> bool:
+        return DecoderConfig.of(self.file).recurrent
+
+    @property
+    def _room(self) -> int:
+        """The rows of a slot: tokens of a recurrent model are never read once more."""
+        return self.context + self._most_rows if self._is_recurrent else self.context
 
     @property
     def _most_rows(self) -> int:

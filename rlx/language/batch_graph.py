@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
-from rlx.ir.shape import Dim, upper
+from rlx.ir.shape import Dim, Extent, upper
 from rlx.language.config import DecoderConfig
 from rlx.language.decoder import Array, Decoder, positions
 from rlx.language.lora import Adapters
@@ -34,17 +36,29 @@ class _Step(Decoder):
     places: tuple[Value, ...] = ()
     """Where in the state each sequence's new row goes."""
 
-    def attended(self, q: Value, k: Value, v: Value, name: str) -> Value:
-        keys, values = (
-            self._all_written(f"{name}.{part}", rows) for part, rows in (("keys", k), ("values", v))
-        )
+    @property
+    def grid(self) -> tuple[Extent, Extent]:
+        return self.rows, 1
+
+    def carried(self, name: str, shape: tuple[int, ...]) -> Value:
+        return self.graph.param(name, (len(self.lengths), *shape), DType.F32)
+
+    def carry(self, name: str, value: Value) -> None:
+        kept, value_shape = self.graph.leaf(name), value.shape
+        advances = ops.reshape(self.graph.leaf("advances"), shape=(self.rows, *[1] * (kept.rank - 1)))
+        self.state[kept] = ops.where(ops.expand(advances, shape=value_shape), value, kept)
+
+    def attended(self, q: Value, k: Value, v: Value | None, name: str) -> Value:
+        keys = self._all_written(f"{name}.keys", k)
+        values = keys if v is None else self._all_written(f"{name}.values", v)
         found = []
         for slot, past in enumerate(self.lengths):
-            mine = [
+            own_keys, own_values = (
                 self.recalled(ops.narrow(state, axis=0, start=slot * self.context, length=past + 1))
                 for state in (keys, values)
-            ]
-            found.append(self.found(ops.narrow(q, axis=0, start=slot, length=1), *mine))
+            )
+            row = ops.narrow(q, axis=0, start=slot, length=1)
+            found.append(self.found(row, own_keys, own_values, name))
         together: Value = ops.concat(*found, axis=0)
         return together
 
@@ -68,11 +82,27 @@ class _Prompt(Decoder):
     """Where the new rows go."""
     size: int = 1
 
-    def attended(self, q: Value, k: Value, v: Value, name: str) -> Value:
-        keys, values = (
-            self._mine(f"{name}.{part}", rows) for part, rows in (("keys", k), ("values", v))
-        )
-        return self.found(q, keys, values)
+    def carried(self, name: str, shape: tuple[int, ...]) -> Value:
+        kept = self.graph.param(name, (self.size, *shape), DType.F32)
+        at = self._slot_of(kept)
+        return self.if_begun(ops.dynamic_slice(kept, at, sizes=(1, *shape)))
+
+    def carry(self, name: str, value: Value) -> None:
+        kept = self.graph.leaf(name)
+        self.state[kept] = ops.dynamic_update_slice(kept, value, self._slot_of(kept))
+
+    def _slot_of(self, kept: Value) -> Value:
+        """Return where the state of the slot begins: its number, and zeros."""
+        assert self.first is not None
+        slot = ops.narrow(self.first, axis=0, start=0, length=1) / self.context
+        rest = self.graph.constant(np.zeros(kept.rank - 1, np.int32))
+        found: Value = ops.concat(slot, rest, axis=0)
+        return found
+
+    def attended(self, q: Value, k: Value, v: Value | None, name: str) -> Value:
+        keys = self._mine(f"{name}.keys", k)
+        values = keys if v is None else self._mine(f"{name}.values", v)
+        return self.found(q, keys, values, name)
 
     def _mine(self, name: str, rows: Value) -> Value:
         kept = self.room(name, self.size * self.context)
@@ -101,6 +131,8 @@ def batch_step(
         ops.reshape(ops.narrow(pairs, axis=0, start=slot, length=1), shape=(2,))
         for slot in range(size)
     ]
+    if config.recurrent:  # slots without a text keep their state
+        graph.input("advances", (size,), DType.BOOL)
     weights = Weights(graph, file, config, adapters, accuracy)
 
     def turns(table: Array) -> Value:
@@ -152,7 +184,7 @@ def batch_prompt(
     hidden = decoder.hidden(tokens)
     logits = decoder.logits(ops.dynamic_slice(hidden, last, sizes=(1, config.hidden)))
     shares = ops.reshape(graph.input("shares", (rows,)), shape=(1, rows))
-    pooled = ops.matmul(shares, decoder.norm(hidden, "output_norm", config.hidden))
+    pooled = ops.matmul(shares, decoder.norm(hidden, config.traits.final_norm, config.hidden))
     choice = Choice.declared(graph, config.vocabulary, [(history, tokens)])
     token = sampled(graph, logits, choice)
     outputs = [token, logits, pooled, *decoder.state.values()]

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
@@ -26,7 +26,14 @@ from rlx.errors import FormatError, InputError, UnsupportedError
 from rlx.files import read_file, releasing_pages
 from rlx.gguf.element_types import ELEMENT_TYPES, ElementType
 from rlx.gguf.header import TensorInfo
-from rlx.language.checkpoint_table import ModelType, gguf_name, model_type, of_text, translated
+from rlx.language.checkpoint_table import (
+    ModelType,
+    gguf_name,
+    gguf_views,
+    model_type,
+    of_text,
+    translated,
+)
 from rlx.limits import Budget, LoadLimits, loading
 from rlx.safetensors_file import MappedSafetensors, map_safetensors
 
@@ -36,7 +43,7 @@ _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _NUMBERS = {kind.name: number for number, kind in ELEMENT_TYPES.items()}
 _FALLBACK = "q8_0"
 """The type of matrices whose rows are no whole blocks of the type that was asked for."""
-_KEPT = ("ffn_gate_inp", "_norm")
+_KEPT = ("ffn_gate_inp", "_norm", ".bias", "conv")
 """Parts of names of tensors that are never packed."""
 
 
@@ -191,8 +198,8 @@ def _stored(
     whole: dict[str, Array] = {}
     experts: dict[str, dict[int, Array]] = {}
     for path, file in files.items():
-        for name, value in file.arrays.items():
-            own, expert = _own_name(path, name, kind)
+        for name, given, value in _by_name(file, kind):
+            own, expert = (given, None) if given else _own_name(path, name, kind)
             if not own or (is_tied and own == "output.weight"):
                 continue
             places: dict[Any, Array] = whole if expert is None else experts.setdefault(own, {})
@@ -206,6 +213,16 @@ def _stored(
     adds = functools.partial(_added, kind)
     stored = {name: _Stored((value,), False, adds(name)) for name, value in whole.items()}
     return stored | {name: _stack(name, parts) for name, parts in experts.items()}
+
+
+def _by_name(file: MappedSafetensors, kind: ModelType) -> Iterator[tuple[str, str | None, Array]]:
+    """Yield the arrays of a file, with the names in GGUF files of those that differ there."""
+    for name, value in file.arrays.items():
+        views = gguf_views(name, kind)
+        if views is None:
+            yield name, None, value
+        for own, view in views or ():
+            yield name, own, view(value) if value.ndim else value
 
 
 def _own_name(path: str, name: str, kind: ModelType) -> tuple[str, int | None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.language.architectures import ARCHITECTURES
+from rlx.language.checkpoint_keys import deepseek_keys, lfm2_keys, no_keys
+from rlx.language.checkpoint_views import DEEPSEEK, GPT_OSS, LFM2, View, Views
 
 Array: TypeAlias = NDArray[Any]
 Config: TypeAlias = Mapping[str, Any]
@@ -37,6 +39,13 @@ class ModelType:
     """Settings that published files leave out."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Settings that are called otherwise in older files."""
+    views: Views = field(default_factory=dict)
+    """Tensors that GGUF files have in another form."""
+    keys: Callable[[Config], Mapping[str, tuple[str, Any]]] = no_keys
+    """Gives further keys of GGUF files: the names of settings, and what each says."""
+    fixed: Config = field(default_factory=dict)
+    """Settings that decoders here have one value for."""
+    layer_types: frozenset[str] = frozenset({"full_attention", "sliding_attention"})
 
 
 _AFTER_ATTENTION = {"post_attention_layernorm": "post_attention_norm"}
@@ -63,6 +72,23 @@ _NOMIC_BERT = {
     "norm2": "layer_output_norm", "post_attention_layernorm": "attn_output_norm",
     "post_mlp_layernorm": "layer_output_norm",
 }  # fmt: skip
+_GPT_OSS = {
+    "post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp",
+}  # fmt: skip
+_DEEPSEEK = {
+    "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm",
+    "self_attn.q_b_proj": "attn_q_b", "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
+    "self_attn.kv_a_layernorm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b",
+    "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_experts.up_proj": "ffn_up_shexp",
+    "mlp.shared_experts.down_proj": "ffn_down_shexp",
+}  # fmt: skip
+_LFM2 = {
+    "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.out_proj": "attn_output",
+    "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm",
+    "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
+    "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
+}  # fmt: skip
 _OLD_NOMIC_BERT = {
     "n_embd": "hidden_size", "n_head": "num_attention_heads", "n_inner": "intermediate_size",
     "n_layer": "num_hidden_layers", "n_positions": "max_position_embeddings",
@@ -88,6 +114,22 @@ MODEL_TYPES = {
     "phi3": ModelType("phi3"),
     "gemma": ModelType("gemma", norms_add_1=True, defaults=_TANH),
     "gemma2": ModelType("gemma2", norms_add_1=True, names=_AFTER_ATTENTION, defaults=_TANH),
+    "gpt_oss": ModelType(
+        "gpt-oss", names=_GPT_OSS, views=GPT_OSS,
+        fixed={"swiglu_limit": 7.0, "swiglu_alpha": 1.702},
+    ),
+    "deepseek_v2": ModelType(
+        "deepseek2", interleaved_rope=True, names=_DEEPSEEK, views=DEEPSEEK, keys=deepseek_keys
+    ),
+    "deepseek_v3": ModelType(
+        "deepseek2", interleaved_rope=True, names=_DEEPSEEK, views=DEEPSEEK, keys=deepseek_keys
+    ),
+    "lfm2": ModelType(
+        "lfm2", names=_LFM2, views=LFM2, keys=lfm2_keys,
+        layer_types=frozenset({"full_attention", "conv"}),
+        aliases={"norm_eps": "rms_norm_eps", "block_ff_dim": "intermediate_size"},
+        fixed={"conv_bias": False},
+    ),
     "bert": ModelType("bert", names=_BERT, defaults={"rope_theta": 1e4}),
     "nomic_bert": ModelType(
         "nomic-bert", names=_NOMIC_BERT, defaults={"rope_theta": 1e3}, aliases=_OLD_NOMIC_BERT
@@ -174,11 +216,12 @@ def translated(config: Config, path: str) -> Translation:
     if "query_pre_attn_scalar" in found:
         scale = reader.number(found, "query_pre_attn_scalar") ** -0.5
         keys["attention.scale"] = ("query_pre_attn_scalar", scale)
-    keys |= reader.windows() | reader.rope()
+    keys |= reader.windows() | reader.rope() | dict(kind.keys(found))
     prefix = kind.architecture
     metadata = {f"{prefix}.{key}": value for key, (_, value) in keys.items()}
     metadata["general.architecture"] = prefix
-    metadata[f"{prefix}.rope.interleaved"] = kind.interleaved_rope
+    interleaved = found.get("rope_interleave", kind.interleaved_rope)
+    metadata[f"{prefix}.rope.interleaved"] = interleaved
     called = {**_KEYS, **{key: name for key, (name, _) in keys.items()}}
     spelled = {f"{prefix}.{key}": name for key, name in called.items()}
     return Translation(metadata, spelled, reader.factors())
@@ -214,6 +257,12 @@ class _Reader:
                     f"{self.path}: {name} {str(self.config[name])[:200]} is not supported",
                     remedy="use a model without it",
                 )
+        for name, usual in self.kind.fixed.items():
+            if self.config.get(name, usual) != usual:
+                raise UnsupportedError(
+                    f"{self.path}: {name} {str(self.config[name])[:200]} is not supported",
+                    remedy=f"use a model with {usual}",
+                )
         wanted = ARCHITECTURES[self.kind.architecture].activation
         name = self.config.get("hidden_activation", self.config.get("hidden_act", "silu"))
         if not isinstance(name, str) or _ACTIVATIONS.get(name) != wanted:
@@ -228,11 +277,11 @@ class _Reader:
             return None
         if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
             raise self.error("layer_types", "a name for each layer")
-        unknown = set(found) - {"full_attention", "sliding_attention"}
+        unknown = set(found) - self.kind.layer_types
         if unknown:
             raise UnsupportedError(
                 f"{self.path}: layers of type {', '.join(sorted(unknown))} are not supported",
-                remedy="use a model with full_attention and sliding_attention alone",
+                remedy=f"use a model with {' and '.join(sorted(self.kind.layer_types))} alone",
             )
         return found
 
@@ -324,13 +373,20 @@ class _Reader:
             by_default = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
             magnitude = self.number(rope, "attention_factor", by_default)
         else:
-            for name, usual in (("beta_fast", 32), ("beta_slow", 1), ("truncate", True)):
+            traits = ARCHITECTURES[self.kind.architecture]
+            settings = {"beta_fast": 32, "beta_slow": 1, "truncate": traits.yarn_truncates}
+            for name, usual in settings.items():
                 if rope.get(name, usual) != usual:
                     raise UnsupportedError(
                         f"{self.path}: YaRN with {name} {str(rope[name])[:50]} is not supported",
                         remedy=f"use a model with {usual}",
                     )
-            magnitude = self._yarn_magnitude(rope, factor) / _grown(factor, 1.0)
+            magnitude = self._yarn_magnitude(rope, factor)
+            if not traits.yarn_scales_scores:
+                magnitude /= _grown(factor, 1.0)
+            elif rope.get("mscale_all_dim"):
+                growth = 0.1 * self.number(rope, "mscale_all_dim")
+                keys["rope.scaling.yarn_log_multiplier"] = ("mscale_all_dim", growth)
         keys["rope.scaling.factor"] = ("factor", factor)
         keys["rope.scaling.attn_factor"] = ("attention_factor", magnitude)
         keys["rope.scaling.original_context_length"] = (
@@ -409,7 +465,7 @@ _OUTSIDE = {
     "embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output",
     "embeddings.word_embeddings": "token_embd", "embeddings.LayerNorm": "token_embd_norm",
     "embeddings.position_embeddings": "position_embd", "emb_ln": "token_embd_norm",
-    "embeddings.token_type_embeddings": "token_types",
+    "embeddings.token_type_embeddings": "token_types", "embedding_norm": "token_embd_norm",
 }  # fmt: skip
 _ENDINGS = {"gamma": "weight", "beta": "bias"}
 """Of norms in older files."""
@@ -440,6 +496,15 @@ _IGNORED = re.compile(
     r"(?:model\.)?(?:vision|visual|multi_modal_projector|audio)|.*rotary_emb\.inv_freq$"
     r"|(?:(?:nomic_)?bert\.)?(?:pooler|cls|embeddings\.position_ids)\b"
 )
+
+
+def gguf_views(name: str, kind: ModelType) -> list[tuple[str, View]] | None:
+    """Return the tensors of a GGUF file that come of one here, where forms differ; else None."""
+    layer = _LAYER.fullmatch(_PREFIX.sub("", name, count=1))
+    views = kind.views.get(layer[2]) if layer else None
+    if layer is None or views is None:
+        return None
+    return [(f"blk.{layer[1]}.{own}", view) for own, view in views]
 
 
 def gguf_name(name: str, kind: ModelType) -> tuple[str, int | None] | None:

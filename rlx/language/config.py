@@ -28,6 +28,12 @@ _BY_LAYER = {
 """Fields that may differ from layer to layer, and their keys."""
 _PATTERN = "attention.sliding_window_pattern"
 
+_SOFTMAX, _SIGMOID = 1, 2
+"""Functions of scores of experts."""
+
+RECURRENT = ("shortconv.conv.weight",)
+"""Tensors of layers whose state is of all tokens together."""
+
 _MOST = 2**31 - 1
 """Above all counts of layers, heads, and the like."""
 _LARGEST = 3.4028234e38
@@ -48,6 +54,8 @@ class RopeScaling:
     """What cosines and sines are multiplied by (YaRN, longrope)."""
     reads_factors: bool = True
     """True if the file's factors of pairs, where it has any, apply."""
+    truncates: bool = True
+    """True if YaRN rounds the numbers of the pairs between which it interpolates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,10 @@ class DecoderConfig:
     heads: int
     kv_heads: int
     head_dim: int
+    value_dim: int
+    """Elements of a head of values."""
+    latent: int
+    """Elements of the row that keys and values are products of, in latent attention."""
     vocabulary: int
     context: int
     eps: float
@@ -74,6 +86,13 @@ class DecoderConfig:
     window: int | None
     experts: int
     experts_used: int
+    expert_groups: int
+    expert_groups_used: int
+    """Of how many groups experts are chosen."""
+    expert_scale: float
+    """What shares are multiplied by."""
+    gates_are_sigmoids: bool
+    """True if experts are scored by sigmoids, and not by a softmax."""
     embedding_scale: float
     """What embeddings are multiplied by."""
     residual_scale: float
@@ -88,6 +107,8 @@ class DecoderConfig:
     """That of the first training, where the file says so."""
     local_rope_base: float | None
     """The base of layers with a window, whose rope is not scaled then."""
+    recurrent: bool
+    """True if layers have a state of all tokens together, of which none can be forgotten."""
     causal: bool
     """False for encoders, whose tokens attend to all tokens of a text."""
     interleaved_rope: bool
@@ -164,10 +185,17 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
     if heads < 1:
         raise metadata.error(f"{architecture}.attention.head_count", heads, "at least 1")
     head_dim = number("attention.key_length", hidden // heads)
+    head_dim = number("attention.key_length_mla", head_dim)
+    value_dim = number("attention.value_length", head_dim)
     rotated = max(by_layer.get("rope_rotated", ()), default=-1)
     if rotated < 0:
         rotated = number("rope.dimension_count", head_dim)
     scored = hidden / heads if layers == traits.scale_of_width_at else head_dim
+    scaling = _rope_scaling(metadata, architecture, ROPE_FACTORS[1] in file.tensors)
+    sharper = 1.0
+    if traits.yarn_scales_scores and scaling.kind == "yarn":
+        growth = real("rope.scaling.yarn_log_multiplier", 0.0)
+        sharper = (1 + growth * math.log(max(scaling.factor, 1.0))) ** 2
     config = DecoderConfig(
         architecture=architecture,
         layers=layers,
@@ -176,6 +204,8 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         heads=heads,
         kv_heads=first("kv_heads", heads),
         head_dim=head_dim,
+        value_dim=number("attention.value_length_mla", value_dim),
+        latent=number("attention.kv_lora_rank", 0),
         vocabulary=_vocabulary(file),
         context=number("context_length"),
         eps=float(metadata.number(f"{architecture}.{_eps_key(metadata, architecture)}")),
@@ -183,7 +213,7 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         rope_rotated=max(
             by_layer.get("rope_rotated") or (number("rope.dimension_count", head_dim),)
         ),
-        rope_scaling=_rope_scaling(metadata, architecture, ROPE_FACTORS[1] in file.tensors),
+        rope_scaling=scaling,
         attention_cap=_cap(
             metadata, f"{architecture}.attn_logit_softcapping", traits.attention_cap
         ),
@@ -191,13 +221,18 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         window=number("attention.sliding_window", traits.window) or None,
         experts=number("expert_count", 0),
         experts_used=number("expert_used_count", 0),
+        expert_groups=max(number("expert_group_count", 1), 1),
+        expert_groups_used=max(number("expert_group_used_count", 1), 1),
+        expert_scale=real("expert_weights_scale", 1.0),
+        gates_are_sigmoids=number("expert_gating_func", _SOFTMAX) == _SIGMOID,
         embedding_scale=real("embedding_scale", hidden**0.5 if traits.scales_embeddings else 1.0),
         residual_scale=real("residual_scale", 1.0),
-        attention_scale=real("attention.scale", max(scored, 1) ** -0.5),
+        attention_scale=real("attention.scale", max(scored, 1) ** -0.5 * sharper),
         logit_scale=real("logit_scale", 1.0),
         temperature_scale=real("attention.temperature_scale", 0.0),
         original_context=number("rope.scaling.original_context_length", 0),
         local_rope_base=real("rope.freq_base_swa", traits.local_rope_base or 0.0) or None,
+        recurrent=any(name.endswith(RECURRENT) for name in file.tensors),
         causal=flag("attention.causal", traits.is_causal),
         interleaved_rope=flag("rope.interleaved", traits.interleaved_rope),
         shares_sum_to_1=flag("expert_weights_norm", traits.shares_sum_to_1),
@@ -252,7 +287,11 @@ def _rope_scaling(metadata: _Metadata, architecture: str, has_long_factors: bool
     magnitude = float(metadata.number(f"{prefix}.attn_factor", 1.0))
     if kind == "longrope":
         return RopeScaling(kind, 1.0, original, magnitude)
-    return RopeScaling(kind, factor, original, magnitude * (1 + 0.1 * math.log(max(factor, 1.0))))
+    traits = ARCHITECTURES[architecture]
+    growth = 0.0 if traits.yarn_scales_scores else 0.1 * math.log(max(factor, 1.0))
+    return RopeScaling(
+        kind, factor, original, magnitude * (1 + growth), truncates=traits.yarn_truncates
+    )
 
 
 def _check(metadata: _Metadata, config: DecoderConfig) -> None:
@@ -263,11 +302,12 @@ def _check(metadata: _Metadata, config: DecoderConfig) -> None:
     # Where layers differ the file has a list of them: their number is that of no hostile file.
     for number in range(config.layers if config.by_layer else 1):
         layer = config.of_layer(number)
+        attends = not (config.recurrent and config.by_layer and layer.kv_heads == 0)
         for name in ("hidden", "feed_forward", "heads", "kv_heads", "head_dim", "context"):
             value = getattr(layer, name)
-            if value < 1:
+            if value < 1 and (attends or name != "kv_heads"):
                 raise metadata.error(name, value, "at least 1")
-        if layer.heads % layer.kv_heads:
+        if attends and layer.heads % layer.kv_heads:
             raise metadata.error(
                 f"{prefix}.attention.head_count_kv",
                 layer.kv_heads,
@@ -278,6 +318,17 @@ def _check(metadata: _Metadata, config: DecoderConfig) -> None:
     if config.temperature_scale and config.original_context < 1:
         key = f"{prefix}.rope.scaling.original_context_length"
         raise metadata.error(key, config.original_context, "at least 1")
+    groups = config.expert_groups
+    if config.experts % groups or not config.expert_groups_used <= groups:
+        raise metadata.error(
+            f"{prefix}.expert_group_count", groups,
+            "a divisor of expert_count, and at least expert_group_used_count",
+        )  # fmt: skip
+    if config.gates_are_sigmoids and config.experts_used > 1 and not config.shares_sum_to_1:
+        raise UnsupportedError(
+            f"{metadata.path}: sigmoids of experts whose shares do not sum to 1 are not supported",
+            remedy="use a model with expert_weights_norm",
+        )
     if not 0 <= config.experts_used <= config.experts:
         raise metadata.error(
             f"{prefix}.expert_used_count", config.experts_used, "at most expert_count"
@@ -287,10 +338,10 @@ def _check(metadata: _Metadata, config: DecoderConfig) -> None:
 def _check_heads(metadata: _Metadata, config: DecoderConfig, file: ModelFile) -> None:
     """Demand heads as wide as the weights say, before anything of their width is made."""
     prefix, name = f"{config.architecture}.", "blk.0.attn_output.weight"
-    width = config.heads * config.head_dim
+    width = config.heads * config.value_dim
     if name in file.tensors and file.tensors[name].dims[0] != width:
         raise metadata.error(
-            f"{prefix}attention.key_length", config.head_dim,
+            f"{prefix}attention.key_length", config.value_dim,
             f"the {file.tensors[name].dims[0]} columns of {name!r} over {config.heads} heads",
         )  # fmt: skip
     of_layers = dict(config.by_layer).get("rope_rotated", ())

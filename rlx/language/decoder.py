@@ -12,7 +12,8 @@ that came before, whose number says how much of the state there is:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
 
@@ -23,10 +24,12 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import OPS
 from rlx.ir.shape import Dim, Extent, upper
+from rlx.language.attention_sinks import with_sinks
 from rlx.language.config import DecoderConfig
+from rlx.language.feed_forward import feed_forward
 from rlx.language.lora import Adapters
+from rlx.language.mixers import mixed
 from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, CacheDType
 from rlx.language.rope import rope_tables
@@ -35,6 +38,7 @@ from rlx.language.weights import Weights
 
 Array = NDArray[Any]
 
+_AFTER = "post_attention_norm"
 _LAST = np.iinfo(np.int32).max
 """Beyond any row: starts are clamped to the last."""
 
@@ -76,17 +80,18 @@ class Decoder:
         x = weights.embedded(tokens)
         if config.embedding_scale != 1.0:
             x = x * config.embedding_scale
-        if weights.has("token_types.weight"):  # all tokens of one text are of the first type
-            x = x + ops.narrow(weights.matrix("token_types.weight", config.hidden), axis=0,
-                               start=0, length=1)  # fmt: skip
-        if weights.has("position_embd.weight"):
-            table = weights.matrix("position_embd.weight", config.hidden, self.context)
-            x = x + ops.narrow(table, axis=0, start=0, length=self.rows)
-        return self.if_normed(x, "token_embd_norm")
+        for name, used in (("token_types", 1), ("position_embd", self.rows)):
+            if weights.has(f"{name}.weight"):  # all tokens of one text are of the first type
+                least = 1 if used == 1 else self.context
+                rows = max(weights.rows(f"{name}.weight"), least)
+                table = weights.array(f"{name}.weight", (rows, config.hidden))
+                x = x + ops.narrow(table, axis=0, start=0, length=used)
+        is_last = config.traits.final_norm == "token_embd_norm"
+        return x if is_last else self.if_normed(x, "token_embd_norm")
 
     def logits(self, hidden: Value) -> Value:
         """Return the logits of rows that the last layer gave."""
-        normed = self.norm(hidden, "output_norm", self.config.hidden)
+        normed = self.norm(hidden, self.config.traits.final_norm, self.config.hidden)
         head = "output" if self.weights.has("output.weight") else "token_embd"
         logits = self.weights.linear(normed, head, self.config.vocabulary)
         if self.config.logit_scale != 1.0:
@@ -94,9 +99,9 @@ class Decoder:
         cap = self.config.logit_cap
         return logits if cap is None else ops.tanh(logits / cap) * cap
 
-    def norm(self, x: Value, name: str, width: int) -> Value:
+    def norm(self, x: Value, name: str, width: int, eps: float | None = None) -> Value:
         """Normalize rows by their mean square, or by mean and variance where there is a bias."""
-        weights, eps = self.weights, self.config.eps
+        weights, eps = self.weights, self.config.eps if eps is None else eps
         gamma = weights.vector(f"{name}.weight", width)
         if weights.has(f"{name}.bias"):
             beta = weights.vector(f"{name}.bias", width)
@@ -108,11 +113,11 @@ class Decoder:
     def layer(self, x: Value, number: int) -> Value:
         name = f"blk.{number}"
         with self.graph.scope(name):
-            after = self.attention(self.if_normed(x, f"{name}.attn_norm"), name)
-            h = x + self.residual(after, f"{name}.post_attention_norm")
-            h = self.if_normed(h, f"{name}.attn_output_norm")
             before = self.config.traits.ffn_norm
-            after = self.feed_forward(self.if_normed(h, f"{name}.{before}"), name)
+            after = mixed(self, self.if_normed(x, f"{name}.attn_norm"), name)
+            h = x + self.residual(after, "" if before == _AFTER else f"{name}.{_AFTER}")
+            h = self.if_normed(h, f"{name}.attn_output_norm")
+            after = feed_forward(self, self.if_normed(h, f"{name}.{before}"), name)
             h = h + self.residual(after, f"{name}.post_ffw_norm")
             return self.if_normed(h, f"{name}.layer_output_norm")
 
@@ -131,21 +136,29 @@ class Decoder:
     def attention(self, x: Value, name: str) -> Value:
         config = self.config
         q, k, v = self._projections(x, name)
-        attended = self.attended(self._tempered(self._rotated(q)), self._rotated(k), v, name)
+        attended = self.attended(self._tempered(self.rotated(q)), self.rotated(k), v, name)
         return self.weights.linear(attended, f"{name}.attn_output", config.hidden)
 
-    def attended(self, q: Value, k: Value, v: Value, name: str) -> Value:
-        """Return what queries find among the keys and values up to them."""
+    def attended(self, q: Value, k: Value, v: Value | None, name: str) -> Value:
+        """Return what queries find among the keys and values up to them: the keys if none."""
         keys = self._remembered(f"{name}.keys", k)
-        return self.found(q, keys, self._remembered(f"{name}.values", v))
+        values = keys if v is None else self._remembered(f"{name}.values", v)
+        return self.found(q, keys, values, name)
 
-    def found(self, q: Value, keys: Value, values: Value) -> Value:
+    def found(self, q: Value, keys: Value, values: Value, name: str) -> Value:
         """Return what queries, the last of the rows, find in keys and values."""
         config = self.config
+        sinks = f"{name}.attn_sinks.weight"
         kind = "causal" if config.window is None else "sliding_window"
         kind = kind if config.causal else "none"
         # A window of w tokens is the token itself and w - 1 before it.
         window = None if config.window is None else config.window - 1
+        if self.weights.has(sinks):
+            own = self.weights.vector(sinks, config.heads)
+            return with_sinks(
+                q, keys, values, own, heads=config.heads, window=window,
+                scale=config.attention_scale,
+            )  # fmt: skip
         result: Value = ops.attention(
             q, keys, values, num_heads=config.heads, head_dim=config.head_dim, mask_kind=kind,
             window=window, softcap=config.attention_cap, layout="bshd",
@@ -176,7 +189,8 @@ class Decoder:
         result: Value = ops.reshape(self.norm(heads, name, width), shape=x.shape)
         return result
 
-    def _rotated(self, q_or_k: Value) -> Value:
+    def rotated(self, q_or_k: Value) -> Value:
+        """Turn pairs of each head by the positions of the rows."""
         config = self.config
         if config.rope_rotated == 0:
             return q_or_k
@@ -216,6 +230,39 @@ class Decoder:
         self.state[kept] = whole
         return whole
 
+    # State of mixers that is of all tokens together
+
+    @property
+    def grid(self) -> tuple[Extent, Extent]:
+        """Sequences, and the rows of each."""
+        return 1, self.rows
+
+    def carried(self, name: str, shape: tuple[int, ...]) -> Value:
+        """Return what the last run left of each sequence, `[sequences, *shape]`: zeros at first."""
+        if self.start is None:
+            return ops.expand(self.graph.constant(np.zeros(1, np.float32)), shape=(1, *shape))
+        return self.if_begun(self.graph.param(name, (1, *shape), DType.F32))
+
+    def if_begun(self, left: Value) -> Value:
+        """Return what is left of a sequence, or zeros where it begins."""
+        assert self.start is not None
+        position = ops.narrow(self.start, axis=0, start=0, length=1)
+        has_begun = ops.expand(ops.reshape(position > 0, shape=(1,) * left.rank), shape=left.shape)
+        result: Value = ops.where(has_begun, left, 0.0)
+        return result
+
+    def carry(self, name: str, value: Value) -> None:
+        """Leave a state to the next run."""
+        if self.start is not None:
+            self.state[self.graph.leaf(name)] = value
+
+    @contextmanager
+    def configured(self, config: DecoderConfig) -> Iterator[None]:
+        """Build with another configuration."""
+        kept, self.config = self.config, config
+        yield
+        self.config = kept
+
     def room(self, name: str, rows: int) -> Value:
         """Return the param that keeps keys or values of a layer."""
         return self.graph.param(name, (rows, self.config.kv_width), self.kept)
@@ -227,79 +274,6 @@ class Decoder:
     def recalled(self, rows: Value) -> Value:
         """Return keys or values that were kept, as numbers to compute with."""
         return rows if self.kept == "f32" else ops.cast(rows, to=DType.F32)
-
-    # Feed-forward networks
-
-    def feed_forward(self, x: Value, name: str) -> Value:
-        if self.weights.has(f"{name}.ffn_gate_inp.weight"):
-            return self._experts(x, name) + self._shared(x, name)
-        config, weights = self.config, self.weights
-        wide = config.feed_forward
-        if weights.has(f"{name}.ffn_gate.weight"):
-            gate = weights.linear(x, f"{name}.ffn_gate", wide)
-            up = weights.linear(x, f"{name}.ffn_up", wide)
-        elif weights.rows(f"{name}.ffn_up.weight") == wide:
-            inner = self._activated(weights.linear(x, f"{name}.ffn_up", wide))
-            return weights.linear(inner, f"{name}.ffn_down", config.hidden)
-        else:
-            gate, up = _split(weights.linear(x, f"{name}.ffn_up", 2 * wide), (wide, wide))
-        return weights.linear(self._activated(gate) * up, f"{name}.ffn_down", config.hidden)
-
-    def _activated(self, gate: Value) -> Value:
-        result: Value = OPS[self.config.traits.activation](gate)
-        return result
-
-    def _experts(self, x: Value, name: str) -> Value:
-        """Sum what the chosen experts give for each row, each weighted by its share."""
-        config, weights, hidden = self.config, self.weights, self.config.hidden
-        shares, chosen = self._shares(weights.linear(x, f"{name}.ffn_gate_inp", config.experts))
-        used, rows = config.experts_used, x.shape[0]
-        each = ops.expand(ops.reshape(x, shape=(rows, 1, hidden)), shape=(rows, used, hidden))
-        each = ops.reshape(each, shape=(rows * used, hidden))
-        order = None if rows == 1 else ops.argsort(chosen)
-        if order is not None:  # rows of an expert are consecutive, and share its weights
-            each, chosen = (ops.gather(given, order, axis=0) for given in (each, chosen))
-        wide = self._expert_width
-        gate = weights.experts(each, f"{name}.ffn_gate_exps.weight", chosen, wide)
-        up = weights.experts(each, f"{name}.ffn_up_exps.weight", chosen, wide)
-        inner = self._activated(gate) * up
-        out = weights.experts(inner, f"{name}.ffn_down_exps.weight", chosen, hidden)
-        if order is not None:
-            out = ops.gather(out, ops.argsort(order), axis=0)
-        weighted = ops.reshape(out, shape=(rows, used, hidden)) * shares
-        total: Value = ops.reduce_sum(weighted, axes=(1,))
-        return total
-
-    def _shared(self, x: Value, name: str) -> Value | float:
-        """Return what the expert of all tokens gives, by its gate where it has one."""
-        config, weights = self.config, self.weights
-        if not weights.has(f"{name}.ffn_up_shexp.weight"):
-            return 0.0
-        wide = weights.rows(f"{name}.ffn_up_shexp.weight")
-        gate = weights.linear(x, f"{name}.ffn_gate_shexp", wide)
-        up = weights.linear(x, f"{name}.ffn_up_shexp", wide)
-        out = weights.linear(self._activated(gate) * up, f"{name}.ffn_down_shexp", config.hidden)
-        if weights.has(f"{name}.ffn_gate_inp_shexp.weight"):
-            share = weights.vector(f"{name}.ffn_gate_inp_shexp.weight", config.hidden)
-            total = ops.reduce_sum(x * share, axes=(-1,), keepdims=True)
-            out = out * ops.sigmoid(total)
-        return out
-
-    @property
-    def _expert_width(self) -> int:
-        key = f"{self.config.architecture}.expert_feed_forward_length"
-        return int(self.weights.file.metadata.get(key, self.config.feed_forward))
-
-    def _shares(self, scores: Value) -> tuple[Value, Value]:
-        """Return the chosen experts' shares, `[rows, used, 1]`, and numbers, `[rows * used]`."""
-        used = self.config.experts_used
-        best, chosen = ops.topk(ops.softmax(scores, axis=-1), k=used)
-        shares = best
-        if self.config.shares_sum_to_1:
-            shares = best / ops.reduce_sum(best, axes=(-1,), keepdims=True)
-        rows = scores.shape[0]
-        numbers = ops.cast(ops.reshape(chosen, shape=(rows * used,)), to=DType.I32)
-        return ops.reshape(shares, shape=(rows, used, 1)), numbers
 
 
 def decoder_graph(
@@ -343,7 +317,8 @@ def hidden_graph(
         return found
 
     decoder = Decoder(graph, config, weights, rows, 0, context, None, of_rows, state={})
-    graph.set_outputs([decoder.if_normed(decoder.hidden(tokens), "output_norm")])
+    normed = decoder.if_normed(decoder.hidden(tokens), config.traits.final_norm)
+    graph.set_outputs([normed])
     return graph, weights
 
 

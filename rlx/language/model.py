@@ -33,7 +33,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.grammar import Grammar, GrammarTokens, Matcher
 from rlx.language.lora import Adapters
 from rlx.language.model_file import ModelFile
-from rlx.language.params import Accuracy, CacheDType, param_value
+from rlx.language.params import Accuracy, CacheDType, is_by_token, param_value
 from rlx.language.programs import graph_name, step_and_prompt
 from rlx.language.sampling import Sampling, choice_feeds
 from rlx.language.text import Text, common_prefix, require_keep, shifted
@@ -115,6 +115,8 @@ class LanguageModel:
         """
         whole = list(tokens)
         count = common_prefix(self.history, whole[:-1])
+        if self.config.recurrent and count < len(self.history):
+            count = 0  # a state of all tokens together is that of no beginning
         del self.history[count:]
         self._known = {program: min(known, count) for program, known in self._known.items()}
         return whole[count:]
@@ -285,7 +287,8 @@ class LanguageModel:
         known, count = self._known.get(target, 0), len(self.history)
         if source.arena is not target.arena and known < count:
             for name in target.donated_params:
-                target.state(name)[known:count] = source.state(name)[known:count]
+                rows = slice(known, count) if is_by_token(name) else slice(None)
+                target.state(name)[rows] = source.state(name)[rows]
 
 
 def load(

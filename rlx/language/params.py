@@ -43,11 +43,25 @@ def rope_order(config: DecoderConfig, name: str) -> Array | None:
     Of what is rotated of each head the even rows come before the odd ones.
     """
     prefix, _, kind = name.rpartition(".")
-    if not config.interleaved_rope or kind not in ("attn_q", "attn_k"):
+    if not config.interleaved_rope or kind not in _TURNED:
         return None
     layer = config.of_layer(int(prefix.rpartition(".")[2]))
-    rotated, heads = layer.rope_rotated, layer.heads if kind == "attn_q" else layer.kv_heads
-    pairs = np.arange(rotated).reshape(-1, 2).T.reshape(-1)
-    of_head = np.concatenate([pairs, np.arange(rotated, layer.head_dim)])
-    rows: Array = np.arange(heads)[:, None] * layer.head_dim + of_head
+    rotated, width = layer.rope_rotated, layer.head_dim
+    heads = layer.kv_heads if kind == "attn_k" else layer.heads
+    if kind == "attn_kv_a_mqa":
+        heads, width = 1, layer.latent + rotated
+    # Latent attention turns the last elements of a head, others the first.
+    first = width - rotated if layer.latent else 0
+    of_head = np.arange(width)
+    of_head[first : first + rotated] = first + np.arange(rotated).reshape(-1, 2).T.reshape(-1)
+    rows: Array = np.arange(heads)[:, None] * width + of_head
     return rows.reshape(-1)
+
+
+_TURNED = ("attn_q", "attn_k", "attn_q_b", "attn_kv_a_mqa")
+"""Matrices whose products are rotated."""
+
+
+def is_by_token(name: str) -> bool:
+    """Return True for a state that has a row for each token, False for one of all together."""
+    return name.endswith((".keys", ".values"))

@@ -84,8 +84,10 @@ def _slowed_pairs(config: DecoderConfig, scaling: RopeScaling) -> Array:
         ratio = scaling.original_context / (turns * 2 * math.pi)
         return rotated * math.log(ratio) / (2 * math.log(config.rope_base))
 
-    low = max(math.floor(pair_of(_FAST)), 0)
-    high = min(math.ceil(pair_of(_SLOW)), rotated - 1)
+    low, high = pair_of(_FAST), pair_of(_SLOW)
+    if scaling.truncates:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, rotated - 1)
     ramp = (np.arange(rotated // 2) - low) / max(high - low, _LEAST_RAMP)
     slowed: Array = np.clip(ramp, 0, 1)
     return slowed

@@ -44,9 +44,9 @@ class Weights:
         """Return the rows of a matrix: 0 if there is none of this name."""
         return self.file.tensors[name].shape[0] if self.has(name) else 0
 
-    def matrix(self, name: str, columns: int, least: int = 1) -> Value:
-        """Return `least` rows or more that are added, and not multiplied, as f32."""
-        self._require_shape(name, (max(self.rows(name), least), columns))
+    def array(self, name: str, shape: tuple[int, ...]) -> Value:
+        """Return a tensor as f32: decoded in `setup` where it is packed."""
+        self._require_shape(name, shape)
         kind = self.file.element_type(name).blocks
         param = self._param(name)
         return param if kind is None else ops.dequantize_blocks(param, scheme=kind.name)
@@ -61,15 +61,23 @@ class Weights:
         return result
 
     def experts(self, x: Value, name: str, chosen: Value, rows: int) -> Value:
-        """Return the product of each row with the matrix of a stack that it has chosen."""
-        shape = (self.config.experts, rows, int(x.shape[-1]))
-        self._require_shape(name, shape)
-        kind = self.file.element_type(name).blocks
-        stack = self._param(name)
+        """Return the product of each row with the matrix of a stack that it has chosen.
+
+        Plus the bias of that matrix, if there are any.
+        """
+        self._require_shape(f"{name}.weight", (self.config.experts, rows, int(x.shape[-1])))
+        kind = self.file.element_type(f"{name}.weight").blocks
+        stack = self._param(f"{name}.weight")
         if kind is None:
             turned = ops.transpose(stack, perm=(0, 2, 1))
-            return ops.grouped_matmul(x, turned, chosen)
-        return ops.grouped_dequant_matmul(x, stack, chosen, scheme=kind.name)
+            product = ops.grouped_matmul(x, turned, chosen)
+        else:
+            product = ops.grouped_dequant_matmul(x, stack, chosen, scheme=kind.name)
+        if not self.has(f"{name}.bias"):
+            return product
+        biases = self.array(f"{name}.bias", (self.config.experts, rows))
+        result: Value = product + ops.gather(biases, chosen, axis=0)
+        return result
 
     def embedded(self, tokens: Value) -> Value:
         """Return the rows of the embedding table for `tokens`: decoded after they are gathered."""

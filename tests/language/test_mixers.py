@@ -1,0 +1,156 @@
+"""Architectures with other mixers than plain attention compute what transformers' models do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlx.language import checkpoint
+from rlx.language.model import load
+from rlx.language.text import Text
+from tests.language.test_architectures import COMMON, rope
+from tests.language.tiny import HEADS, KV_HEADS, VOCABULARY, write_model
+from tests.transformers_library import import_transformers
+
+Array = NDArray[Any]
+
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+LATENT = {
+    "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12,
+    "n_shared_experts": 2, "first_k_dense_replace": 1, "num_key_value_heads": HEADS,
+    "head_dim": 8, **EXPERTS,
+}  # fmt: skip
+OF_LATENT = {
+    "attention.key_length": 32, "attention.key_length_mla": 24, "attention.value_length": 24,
+    "attention.value_length_mla": 12, "attention.kv_lora_rank": 24, "rope.dimension_count": 8,
+    "attention.head_count_kv": 1, "expert_count": 8, "expert_used_count": 2,
+    "expert_feed_forward_length": 32,
+}  # fmt: skip
+YARN = rope("yarn", factor=4.0, original_max_position_embeddings=8, beta_fast=32.0, beta_slow=1.0,
+            mscale=0.707, mscale_all_dim=0.707)  # fmt: skip
+
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "gpt-oss": (
+        "GptOss",
+        {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8,
+         **rope("yarn", factor=4.0, original_max_position_embeddings=8, truncate=False,
+                beta_fast=32.0, beta_slow=1.0)},
+        {"expert_count": 4, "expert_used_count": 2, "attention.sliding_window": 8,
+         "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+         "rope.scaling.original_context_length": 8},
+    ),
+    "deepseek2": (
+        "DeepseekV2", {**LATENT, "n_routed_experts": 8, "q_lora_rank": None, **YARN},
+        {**OF_LATENT, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+         "rope.scaling.original_context_length": 8,
+         "rope.scaling.yarn_log_multiplier": 0.0707},
+    ),
+    "deepseek2_groups": (
+        "DeepseekV2",
+        {**LATENT, "n_routed_experts": 8, "q_lora_rank": 20, "n_group": 4, "topk_group": 2,
+         "topk_method": "group_limited_greedy", "routed_scaling_factor": 3.0},
+        {**OF_LATENT, "expert_group_count": 4, "expert_group_used_count": 2,
+         "expert_weights_scale": 3.0, "attention.q_lora_rank": 20},
+    ),
+    "deepseek2_v3": (
+        "DeepseekV3",
+        {**LATENT, "n_routed_experts": 8, "q_lora_rank": 20, "n_group": 4, "topk_group": 2},
+        {**OF_LATENT, "expert_group_count": 4, "expert_group_used_count": 2,
+         "expert_weights_scale": 2.5, "expert_weights_norm": True, "expert_gating_func": 2},
+    ),
+    "lfm2": (
+        "Lfm2",
+        {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"],
+         "norm_eps": 1e-5, "block_multiple_of": 32},
+        {"block_count": 3, "feed_forward_length": 64,
+         "attention.head_count_kv": [0, KV_HEADS, 0], "shortconv.l_cache": 3},
+    ),
+}  # fmt: skip
+
+
+def folder_of(case: str, path: Path) -> Any:
+    """Save a model with random weights, and return it."""
+    torch: Any = pytest.importorskip("torch")
+    transformers = import_transformers()
+    kind, own, _ = CASES[case]
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**COMMON | own, attn_implementation="eager")
+    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if "inv_freq" not in name:
+            torch.nn.init.normal_(tensor, std=0.2)
+    model.save_pretrained(path)
+    return model
+
+
+def file_of(case: str, folder: Path, path: Path) -> Path:
+    """Write a folder's tensors as a GGUF file, by names of the package `gguf`."""
+    architecture = case.partition("_")[0]
+    read = checkpoint.read(folder)
+    tensors = {name: read.dequant_f32(name) for name in read.tensors}
+    require_names_of_gguf(architecture, tensors)
+    return write_model(path, architecture, tensors, packed=False, **CASES[case][2])
+
+
+def require_names_of_gguf(architecture: str, tensors: dict[str, Array]) -> None:
+    constants: Any = pytest.importorskip("gguf.constants")
+    (own,) = (kind for kind, name in constants.MODEL_ARCH_NAMES.items() if name == architecture)
+    known = {constants.TENSOR_NAMES[kind] for kind in constants.MODEL_TENSORS[own]}
+    for name in tensors:
+        layer = name.split(".")[1] if name.startswith("blk.") else ""
+        stem = name.replace(f"blk.{layer}.", "blk.{bid}.").removesuffix(".weight")
+        assert stem.removesuffix(".bias") in known
+
+
+@pytest.mark.parametrize("form", ["gguf", "folder"])
+@pytest.mark.parametrize("case", CASES)
+def test_logits_are_those_of_transformers(case: str, form: str, tmp_path: Path) -> None:
+    """Also of a sequence in pieces: the second has the first one's state."""
+    torch: Any = pytest.importorskip("torch")
+    model = folder_of(case, tmp_path / "m")
+    path = tmp_path / "m"
+    if form == "gguf":
+        path = file_of(case, path, tmp_path / "m.gguf")
+    tokens = [int(t) for t in np.random.default_rng(0).integers(0, VOCABULARY, 20)]
+    backend = "llvm" if form == "gguf" else "c"
+    ours = load(path, context=64, backend=backend, threads=1)
+    with torch.no_grad():
+        theirs = model(torch.tensor([tokens])).logits[0].numpy()
+    for again in range(2 if form == "gguf" else 1):
+        for end, fed in ((17, tokens[:17]), (18, tokens[17:18]), (20, tokens[18:20])):
+            ours.feed(fed)
+            error = np.abs(ours.logits[0] - theirs[end - 1]).max()
+            assert error < 1e-5 * np.abs(theirs[end - 1]).max(), (again, end)
+        assert ours.keep_common(tokens[:9]) == tokens[0 if ours.config.recurrent else 8 : 9]
+        ours.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["gpt-oss", "deepseek2", "lfm2"])
+def test_texts_of_a_batch_are_those_of_each_alone(case: str, tmp_path: Path) -> None:
+    """In slots that other texts had before, too, and up to the end of the context."""
+    folder_of(case, tmp_path)
+    model = load(tmp_path, context=24, threads=1)
+    rng = np.random.default_rng(1)
+    prompts = [[int(t) for t in rng.integers(0, VOCABULARY, size)] for size in (2, 17, 7)]
+    alone = []
+    for prompt in prompts:
+        model.reset()
+        alone.append(list(model.generate(prompt, max_tokens=9, stop=())))
+    assert model.generate_batch(prompts[:2], max_tokens=9, stop=()) == alone[:2]
+    assert model.generate_batch(prompts[1:], max_tokens=9, stop=()) == alone[1:]
+    batch = model._batch(2)
+    first, second = (Text(list(prompt)) for prompt in prompts[:2])
+    first.tokens.append(batch.read(0, first))
+    second.tokens.append(batch.read(1, second))
+    for _ in range(3):
+        second.tokens.append(batch.advance({1: second})[1])
+    for _ in range(3):
+        for slot, token in batch.advance({0: first, 1: second}).items():
+            [first, second][slot].tokens.append(token)
+    assert first.tokens[2:] == alone[0][:4]
+    assert second.tokens[17:] == alone[1][:7]
