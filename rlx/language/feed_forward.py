@@ -5,21 +5,17 @@ What a layer has is read off its tensors, by the names of GGUF files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import OPS
-
-if TYPE_CHECKING:
-    from rlx.language.decoder import Decoder
+from rlx.language.layer_builder import LayerBuilder
 
 _SWIGLU_SLOPE, _SWIGLU_LIMIT = 1.702, 7.0
 """Of gpt-oss: what gates are multiplied by in the sigmoid, and what gates and ups are cut at."""
 
 
-def feed_forward(decoder: Decoder, x: Value, name: str) -> Value:
+def feed_forward(decoder: LayerBuilder, x: Value, name: str) -> Value:
     """Return what a layer's network gives for each row."""
     if decoder.weights.has(f"{name}.ffn_gate_inp.weight"):
         return _experts(decoder, x, name) + _shared(decoder, x, name)
@@ -37,12 +33,12 @@ def feed_forward(decoder: Decoder, x: Value, name: str) -> Value:
     return weights.linear(_gated(decoder, gate, up), f"{name}.ffn_down", config.hidden)
 
 
-def _activated(decoder: Decoder, gate: Value) -> Value:
+def _activated(decoder: LayerBuilder, gate: Value) -> Value:
     result: Value = OPS[decoder.config.traits.activation](gate)
     return result
 
 
-def _gated(decoder: Decoder, gate: Value, up: Value) -> Value:
+def _gated(decoder: LayerBuilder, gate: Value, up: Value) -> Value:
     if not decoder.config.traits.clamps_gates:
         return _activated(decoder, gate) * up
     gate = ops.minimum(gate, _SWIGLU_LIMIT)
@@ -50,7 +46,7 @@ def _gated(decoder: Decoder, gate: Value, up: Value) -> Value:
     return gate * ops.sigmoid(gate * _SWIGLU_SLOPE) * (up + 1.0)
 
 
-def _experts(decoder: Decoder, x: Value, name: str) -> Value:
+def _experts(decoder: LayerBuilder, x: Value, name: str) -> Value:
     """Sum what the chosen experts give for each row, each weighted by its share."""
     config, weights, hidden = decoder.config, decoder.weights, decoder.config.hidden
     scores = weights.linear(x, f"{name}.ffn_gate_inp", config.experts)
@@ -72,7 +68,7 @@ def _experts(decoder: Decoder, x: Value, name: str) -> Value:
     return total
 
 
-def _shared(decoder: Decoder, x: Value, name: str) -> Value | float:
+def _shared(decoder: LayerBuilder, x: Value, name: str) -> Value | float:
     """Return what the expert of all tokens gives, by its gate where it has one."""
     config, weights = decoder.config, decoder.weights
     if not weights.has(f"{name}.ffn_up_shexp.weight"):
@@ -88,13 +84,13 @@ def _shared(decoder: Decoder, x: Value, name: str) -> Value | float:
     return out
 
 
-def _expert_width(decoder: Decoder) -> int:
+def _expert_width(decoder: LayerBuilder) -> int:
     config = decoder.config
     key = f"{config.architecture}.expert_feed_forward_length"
     return int(decoder.weights.file.metadata.get(key, config.feed_forward))
 
 
-def _shares(decoder: Decoder, scores: Value, name: str) -> tuple[Value, Value]:
+def _shares(decoder: LayerBuilder, scores: Value, name: str) -> tuple[Value, Value]:
     """Return the chosen experts' shares, `[rows, used, 1]`, and numbers, `[rows * used]`."""
     config, rows = decoder.config, scores.shape[0]
     used = config.experts_used
@@ -117,7 +113,7 @@ def _shares(decoder: Decoder, scores: Value, name: str) -> tuple[Value, Value]:
     return ops.reshape(shares, shape=(rows, used, 1)), numbers
 
 
-def _of_best_groups(decoder: Decoder, scores: Value) -> Value:
+def _of_best_groups(decoder: LayerBuilder, scores: Value) -> Value:
     """Replace scores by 0 in groups of experts whose best is not among the best (DeepSeek-V2)."""
     config, rows = decoder.config, scores.shape[0]
     if config.expert_groups == config.expert_groups_used:

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.ops.linalg import swapped
+from rlx.language.layer_builder import LayerBuilder
 
-if TYPE_CHECKING:
-    from rlx.language.decoder import Decoder
-
-Mixer: TypeAlias = "Callable[[Decoder, Value, str], Value]"
+Mixer: TypeAlias = Callable[[LayerBuilder, Value, str], Value]
 
 _LAST = np.iinfo(np.int32).max
 """Beyond any row: starts are clamped to the last."""
@@ -27,7 +25,7 @@ _LATENT_EPS = 1e-6
 """Of norms in latent attention, whatever that of the others is."""
 
 
-def mixed(decoder: Decoder, x: Value, name: str) -> Value:
+def mixed(decoder: LayerBuilder, x: Value, name: str) -> Value:
     """Return what a layer finds for each row in the rows up to it."""
     for tensor, mixer in _MIXERS.items():
         if decoder.weights.has(f"{name}.{tensor}"):
@@ -35,7 +33,7 @@ def mixed(decoder: Decoder, x: Value, name: str) -> Value:
     return decoder.attention(x, name)
 
 
-def latent_attention(decoder: Decoder, x: Value, name: str) -> Value:
+def latent_attention(decoder: LayerBuilder, x: Value, name: str) -> Value:
     """Multi-head latent attention (DeepSeek-V2): keys and values are products of one narrow row.
 
     The row, `latent` normalized elements and `rope_rotated` rotated ones, is all that is kept.
@@ -70,7 +68,7 @@ def latent_attention(decoder: Decoder, x: Value, name: str) -> Value:
     return weights.linear(values, f"{name}.attn_output", config.hidden)
 
 
-def _latent_matrices(decoder: Decoder, name: str, plain: int) -> tuple[Value, Value]:
+def _latent_matrices(decoder: LayerBuilder, name: str, plain: int) -> tuple[Value, Value]:
     """Return what queries and what is found are multiplied by, for each head.
 
     Files have `attn_k_b` and `attn_v_b`, or older ones both in the rows of `attn_kv_b`.
@@ -94,7 +92,7 @@ def _by_head(x: Value, matrices: Value) -> Value:
     return result
 
 
-def short_convolution(decoder: Decoder, x: Value, name: str) -> Value:
+def short_convolution(decoder: LayerBuilder, x: Value, name: str) -> Value:
     """LFM2's: a gated row is convolved with the few before it, and gated again."""
     config, weights = decoder.config, decoder.weights
     hidden = config.hidden
@@ -106,7 +104,7 @@ def short_convolution(decoder: Decoder, x: Value, name: str) -> Value:
     return weights.linear(gated, f"{name}.shortconv.out_proj", hidden)
 
 
-def causal_convolution(decoder: Decoder, x: Value, name: str) -> Value:
+def causal_convolution(decoder: LayerBuilder, x: Value, name: str) -> Value:
     """Convolve each channel of `[sequences, rows, channels]` with the rows up to its own.
 
     The last rows are kept for the next run.
