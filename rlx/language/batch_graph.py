@@ -45,7 +45,9 @@ class _Step(Decoder):
 
     def carry(self, name: str, value: Value) -> None:
         kept, value_shape = self.graph.leaf(name), value.shape
-        advances = ops.reshape(self.graph.leaf("advances"), shape=(self.rows, *[1] * (kept.rank - 1)))
+        advances = ops.reshape(
+            self.graph.leaf("advances"), shape=(self.rows, *[1] * (kept.rank - 1))
+        )
         self.state[kept] = ops.where(ops.expand(advances, shape=value_shape), value, kept)
 
     def attended(self, q: Value, k: Value, v: Value | None, name: str) -> Value:
