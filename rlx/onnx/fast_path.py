@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,14 @@ class FastPath:
         plain = arrays and all(each.dtype != object for each in (*values.values(), *known))
         return plain and all(step.run is not None and _is_flat(step.stage) for step in steps)
 
-    def __call__(self, feed: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the outputs by name; None if the arrays need stages that are not compiled."""
+    def __call__(
+        self, feed: Mapping[str, Any], wanted: Collection[str] | None = None
+    ) -> dict[str, Any] | None:
+        """Return the outputs by name; None if the arrays need stages that are not compiled.
+
+        With names that are `wanted` no other output of the model is put together: maps take longer
+        than what they are made of.
+        """
         if len(feed) != len(self._types):
             return None
         for name, dtype, shape in self._types:
@@ -60,11 +66,15 @@ class FastPath:
             if array.__class__ is not np.ndarray or array.shape != shape or array.dtype != dtype:
                 return None
         values = dict(feed)
-        for known, run, names, places in self._steps:
+        last = self._steps[-1]
+        for step in self._steps:
+            known, run, names, places = step
             for name, dtype, numbers in known:
                 if values[name].dtype != dtype or values[name].tobytes() != numbers:
                     return None
             outputs = run(*[values[name] for name in names])
+            if wanted is not None and step is last:
+                places = [place for place in places if place[0] in wanted]
             values = {
                 name: (outputs[leaf] if finish is None else finish(outputs[leaf]))
                 if is_traced

@@ -174,7 +174,7 @@ class InferenceSession:
         """Return outputs by name, or all in their order, for inputs by name."""
         del run_options
         way = self._fast_path
-        if way is not None and (found := way(input_feed)) is not None:
+        if way is not None and (found := way(input_feed, output_names or None)) is not None:
             return self._chosen(output_names, found)
         given = values = self._checked(input_feed)
         first: int | None = 0

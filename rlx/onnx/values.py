@@ -13,6 +13,7 @@ Map            a dictionary with the dtype of its values
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -64,6 +65,16 @@ class Map(dict[Any, Any]):
     def __init__(self, entries: Any, dtype: np.dtype[Any]) -> None:
         super().__init__(entries)
         self.dtype = dtype
+
+    def __reduce__(self) -> Any:
+        return Map, (dict(self), self.dtype)
+
+
+@functools.cache
+def map_type(dtype: np.dtype[Any]) -> Callable[[Any], Map]:
+    """Return the class of maps to numbers of `dtype`, which are made as fast as dictionaries."""
+    members = {"__init__": dict.__init__, "dtype": dtype, "__slots__": ()}
+    return type(Map.__name__, (Map,), members)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,21 @@ def test_probabilities_are_maps_by_label(labels: dict[str, Any]) -> None:
             np.testing.assert_allclose(list(ours.values()), list(row.values()), rtol=1e-4)
     assert len(session._stages) == 1
     assert session._fast_path is not None  # maps are made of its outputs, without looking it up
+
+
+def test_maps_that_are_not_asked_for_are_not_made() -> None:
+    session = InferenceSession(zipped({"classlabels_int64s": [3, 5, 8]}), backend="reference")
+    labels, maps = session.run(None, {"x": X})
+    assert [pickle.loads(pickle.dumps(each)) for each in maps] == maps
+    assert {each.dtype for each in maps} == {np.dtype(np.float32)}
+    path = session._fast_path
+    assert path is not None
+    found = path({"x": X}, ["label"])
+    assert found is not None
+    assert set(found) == {"label"}
+    assert session.run(["label"], {"x": X})[0].tolist() == labels.tolist()
+    with pytest.raises(InputError, match="no output 'maps'"):
+        session.run(["label", "maps"], {"x": X})
 
 
 def labelled(*nodes: Any, inputs: dict[str, Any] | None = None) -> Any:

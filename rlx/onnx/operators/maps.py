@@ -8,7 +8,7 @@ import numpy as np
 
 from rlx.errors import FormatError
 from rlx.onnx.registry import operator
-from rlx.onnx.values import Map, deferred
+from rlx.onnx.values import Map, deferred, map_type
 
 _DOMAIN = "ai.onnx.ml"
 Array = np.ndarray[Any, Any]
@@ -26,7 +26,8 @@ def zip_map(x: Any, *, classlabels_int64s: Any = None, classlabels_strings: Any 
 
     def maps(rows: Array) -> list[Map]:
         table = rows.reshape(-1, len(labels)).tolist()
-        return [Map(zip(labels, row, strict=True), rows.dtype) for row in table]
+        kind = map_type(rows.dtype)
+        return [kind(zip(labels, row, strict=True)) for row in table]
 
     return deferred(x, maps, tuple(labels))
 
