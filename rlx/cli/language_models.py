@@ -12,7 +12,9 @@ from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.language.grammar import Grammar
 from rlx.language.model import LanguageModel, load
+from rlx.language.model_draft import ModelDraft
 from rlx.language.sampling import SETTINGS, Sampling
+from rlx.language.speculation import Draft, PromptLookup
 from rlx.language.streaming import TextStream, texts_of
 
 
@@ -39,6 +41,7 @@ def model_of(arguments: Namespace) -> LanguageModel:
             accuracy=arguments.accuracy,
             cache_dtype=arguments.cache_dtype,
             quantize=arguments.quantize,
+            draft=_draft(arguments),
         )
         if arguments.adapters is not None:
             from rlx.language.peft import read_peft
@@ -74,6 +77,17 @@ def answer(model: LanguageModel, prompt: list[int], arguments: Namespace) -> Ans
         printed += text
     show("")
     return Answer(printed, ready - started, count, time.perf_counter() - ready)
+
+
+def _draft(arguments: Namespace) -> Draft | None:
+    """Return what guesses tokens, where a command writes one text at a time."""
+    if getattr(arguments, "lookup", False):
+        return PromptLookup()
+    path = getattr(arguments, "draft", None)
+    if path is None:
+        return None
+    options = {"context": arguments.context, "backend": arguments.backend}
+    return ModelDraft(load(path, **options, threads=arguments.threads))
 
 
 def _grammar(arguments: Namespace) -> Grammar | None:

@@ -461,6 +461,13 @@ def _add_sampling(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
     )
+    guesses = parser.add_mutually_exclusive_group()
+    guesses.add_argument(
+        "--draft", metavar="MODEL", type=Path, help="a smaller model that guesses tokens"
+    )
+    guesses.add_argument(
+        "--lookup", action="store_true", help="guess what followed the same tokens before"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--grammar", metavar="FILE", type=Path, help="what answers are, in GBNF")
     form.add_argument("--json-schema", metavar="FILE", type=Path, help="answers are JSON of this")

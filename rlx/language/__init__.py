@@ -14,7 +14,9 @@ from rlx.language.embedding import EmbeddingModel, load_embedding
 from rlx.language.grammar import Grammar
 from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
+from rlx.language.model_draft import ModelDraft
 from rlx.language.sampling import Sampling
+from rlx.language.speculation import PromptLookup
 from rlx.language.streaming import TextStream
 from rlx.language.tokenizer import TextTokenizer
 from rlx.public_names import names_of as _names_of
@@ -36,6 +38,8 @@ __all__ = [
     "Grammar",
     "LanguageModel",
     "Lora",
+    "ModelDraft",
+    "PromptLookup",
     "Sampling",
     "TextStream",
     "TextTokenizer",

@@ -26,7 +26,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, CacheDType, is_by_token
-from rlx.language.programs import step_and_prompt
+from rlx.language.programs import compiled_over_one_state
 from rlx.language.sampling import choice_feeds
 from rlx.language.text import Text, common_prefix
 from rlx.runtime.executable import Executable
@@ -207,7 +207,10 @@ class Batch:
         step, weights = batch_step(self.file, **options)
         prompt, _ = batch_prompt(self.file, rows=rows, **options)
         value_of = weights.values.__getitem__
-        return step_and_prompt(step, prompt, value_of, backend=self.backend, threads=self.threads)
+        first, second = compiled_over_one_state(
+            (step, prompt), value_of, backend=self.backend, threads=self.threads
+        )
+        return first, second
 
     @functools.cached_property
     def _is_recurrent(self) -> bool:

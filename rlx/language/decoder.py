@@ -284,8 +284,12 @@ def decoder_graph(
     adapters: Adapters | None = None,
     accuracy: Accuracy = "exact",
     cache_dtype: CacheDType = "f32",
+    all_followed: bool = False,
 ) -> tuple[Graph, Weights]:
-    """Return a graph and its weights. Outputs: the next token, its logits, and the state."""
+    """Return a graph and its weights. Outputs: the next token, its logits, and the state.
+
+    If `all_followed`, each of a fixed number of rows has a token that follows it, with its logits.
+    """
     config = DecoderConfig.of(file)
     graph = Graph("step" if rows == 1 else "prompt")
     past = Dim("past", max=context - upper(rows))
@@ -296,9 +300,15 @@ def decoder_graph(
     turns = functools.partial(positions, graph, start, rows)
     decoder = Decoder(graph, config, weights, rows, past, context, start, turns, {}, cache_dtype)
     at = graph.constant(np.array([_LAST, 0], np.int32))
-    last: Value = ops.dynamic_slice(decoder.hidden(tokens), at, sizes=(1, config.hidden))
+    followed = rows if all_followed else 1
+    # All rows are sliced, too: constants of programs over one arena are the same.
+    last: Value = ops.dynamic_slice(decoder.hidden(tokens), at, sizes=(followed, config.hidden))
     logits = decoder.logits(last)
-    choice = Choice.declared(graph, config.vocabulary, [(history, tokens)])
+    seen = [(history, tokens)]
+    if all_followed:
+        counts = range(1, upper(rows) + 1)
+        seen = [(history, ops.narrow(tokens, axis=0, start=0, length=n)) for n in counts]
+    choice = Choice.declared(graph, config.vocabulary, seen)
     token = sampled(graph, logits, choice)
     graph.set_outputs([token, logits, *decoder.state.values()], donated=decoder.state)
     return graph, weights

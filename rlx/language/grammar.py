@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from rlx.language.tokenizer import TextTokenizer
 
 _WHITESPACE = r"[ ]?|\n[ \t]{0,20}"
 """Between the parts of JSON: bounded, so that no model writes spaces without end."""
+
+Mask: TypeAlias = NDArray[np.bool_]
+"""Which tokens may follow, bool[vocabulary]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,8 @@ class Matcher:
 
     state: Any
     vocabulary: int
-    mask: NDArray[np.bool_] = field(init=False)
-    """bool[vocabulary]. Tokens that end a text are in it where the grammar allows an end."""
+    mask: Mask = field(init=False)
+    """Tokens that end a text are in it where the grammar allows an end."""
 
     def __post_init__(self) -> None:
         self.mask = self._allowed()
@@ -116,7 +119,19 @@ class Matcher:
         if not self.is_complete or self.state.is_error():
             self.mask = self._allowed()
 
-    def _allowed(self) -> NDArray[np.bool_]:
+    def masks(self, tokens: Sequence[int]) -> list[Mask]:
+        """Return the masks here and after each of some tokens, up to the first that ends it."""
+        ahead, found = Matcher(self.state.deep_copy(), self.vocabulary), [self.mask]
+        for token in tokens:
+            if not ahead.mask[token]:
+                break
+            ahead.accept(token)
+            if ahead.is_complete:
+                break
+            found.append(ahead.mask)
+        return found
+
+    def _allowed(self) -> Mask:
         bits = None if self.state.is_error() else self.state.compute_bitmask()
         if bits is None or self.state.is_error():
             raise InputError(

@@ -30,12 +30,13 @@ from rlx.ir.shape import Dim
 from rlx.language import checkpoint
 from rlx.language.checks import checked_tokens, seed_words
 from rlx.language.config import DecoderConfig
-from rlx.language.grammar import Grammar, GrammarTokens, Matcher
+from rlx.language.grammar import Grammar, GrammarTokens, Mask, Matcher
 from rlx.language.lora import Adapters
 from rlx.language.model_file import ModelFile
 from rlx.language.params import Accuracy, CacheDType, is_by_token, param_value
-from rlx.language.programs import graph_name, step_and_prompt
+from rlx.language.programs import compiled_over_one_state, graph_name
 from rlx.language.sampling import Sampling, choice_feeds
+from rlx.language.speculation import Draft, Draws
 from rlx.language.text import Text, common_prefix, require_keep, shifted
 from rlx.language.tokenizer import TextTokenizer
 from rlx.limits import LoadLimits
@@ -69,6 +70,11 @@ class LanguageModel:
     adapters: Adapters | None = None
     accuracy: Accuracy = "exact"
     cache_dtype: CacheDType = "f32"
+    draft: Draft | None = None
+    """What guesses the tokens that `generate` writes."""
+    guessed: int = 0
+    accepted: int = 0
+    """How many tokens the draft has guessed, and how many of them were right."""
     history: list[int] = field(default_factory=list)
     """The tokens whose keys and values are kept."""
     logits: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -125,7 +131,7 @@ class LanguageModel:
         """Take tokens and return the one that is chosen to follow them."""
         return self._feed(tokens, None)
 
-    def _feed(self, tokens: Sequence[int], mask: NDArray[np.bool_] | None) -> int:
+    def _feed(self, tokens: Sequence[int], mask: Mask | None) -> int:
         left, token = checked_tokens(tokens, self.config.vocabulary), 0
         if not left:
             raise InputError("no tokens to feed", remedy="feed at least one")
@@ -160,12 +166,20 @@ class LanguageModel:
         ends = self._ends(stop, grammar)
         matcher = None if grammar is None else self.matcher(grammar)
         fed = list(prompt)
+        checked: Iterator[int] = iter(())
         for number in range(max_tokens):
-            if number and len(self.history) == self.context:
-                if keep is None:
-                    return
-                fed = self._forget(keep, fed)
-            token = self._feed(fed, None if matcher is None else matcher.mask)
+            token = next(checked, None)
+            if token is None:
+                if number and len(self.history) == self.context:
+                    if keep is None:
+                        return
+                    fed = self._forget(keep, fed)
+                guesses = self._guesses(fed)
+                if guesses:
+                    checked = self._checked(fed[0], guesses, matcher)
+                    token = next(checked)
+                else:
+                    token = self._feed(fed, None if matcher is None else matcher.mask)
             if token in ends:
                 return
             yield token
@@ -229,19 +243,24 @@ class LanguageModel:
     # Programs
 
     @functools.cached_property
-    def _programs(self) -> tuple[Executable, Executable]:
-        """The program for a step and the one for prompts."""
-        step = self._graph("step", 1)
-        prompt = self._graph("prompt", Dim("rows", min=1, max=self._most_rows))
+    def _programs(self) -> tuple[Executable, ...]:
+        """The program for a step, the one for prompts, and one that checks guesses, if any."""
+        graphs = [
+            self._graph("step", 1), self._graph("prompt", Dim("rows", min=1, max=self._most_rows))
+        ]  # fmt: skip
+        if self.draft is not None:
+            self.draft.require_fits(self.tokenizer)
+            graphs.append(self._graph("check", self.draft.tokens + 1, all_followed=True))
         value_of = functools.partial(param_value, self.file, self.config, self.adapters)
-        return step_and_prompt(step, prompt, value_of, backend=self.backend, threads=self.threads)
+        return compiled_over_one_state(graphs, value_of, backend=self.backend, threads=self.threads)
 
-    def _graph(self, kind: str, rows: int | Dim) -> NamedGraph:
+    def _graph(self, kind: str, rows: int | Dim, **more: bool) -> NamedGraph:
         options: dict[str, Any] = {
             "rows": rows,
             "context": self.context,
             "accuracy": self.accuracy,
             "cache_dtype": self.cache_dtype,
+            **more,
         }
         name = graph_name(kind, self.file, self.adapters, *options.values())
 
@@ -261,34 +280,83 @@ class LanguageModel:
         fits = len(self.history) <= self.context - self._most_rows
         return min(wanted, self._most_rows) if fits else 1
 
-    def _run(self, tokens: list[int], mask: NDArray[np.bool_] | None) -> int:
-        step, prompt = self._programs
+    def _run(self, tokens: list[int], mask: Mask | None) -> int:
+        program = self._programs[0 if len(tokens) == 1 else 1]
+        (token,), self.logits = self._advance(program, tokens, [len(tokens)], [mask])
+        self.history += tokens
+        self._known[program] = len(self.history)
+        return token
+
+    def _advance(
+        self,
+        program: Executable,
+        tokens: list[int],
+        counts: Sequence[int],
+        masks: Sequence[Mask | None],
+    ) -> tuple[list[int], NDArray[np.float32]]:
+        """Return what follows the first tokens of each count, and its logits."""
+        rows, past = len(counts), len(self.history)
         feeds: dict[str, Any] = {
             "tokens": np.array(tokens, np.int32),
             "history": np.array(self.history, np.int32),
-            "start": np.array([len(self.history), 0], np.int32),
+            "start": np.array([past, 0], np.int32),
             **choice_feeds(
-                [self.sampling], [self.seed], [self._dropped + len(self.history) + len(tokens) - 1],
-                self.config.vocabulary, [mask],
+                [self.sampling] * rows, [self.seed] * rows,
+                [self._dropped + past + count - 1 for count in counts], self.config.vocabulary,
+                masks,
             ),
         }  # fmt: skip
-        program, other = (step, prompt) if len(tokens) == 1 else (prompt, step)
-        self._hand_over(other, program)
+        self._hand_over(program)
         # `setup` reads the weights in the file, and nothing reads them again.
         reads = self.file.releasing() if program.residents.needs_setup else nullcontext()
         with reads:
-            token, self.logits = program.advance(feeds)
-        self.history += tokens
-        self._known[program] = len(self.history)
-        return int(token[0])
+            chosen, logits = program.advance(feeds)
+        return chosen.tolist(), logits
 
-    def _hand_over(self, source: Executable, target: Executable) -> None:
-        """Copy the state of one program to the other, if their arenas are two."""
+    def _hand_over(self, target: Executable) -> None:
+        """Copy the state that another program has to this one, if their arenas are two."""
         known, count = self._known.get(target, 0), len(self.history)
+        source = max(self._programs, key=lambda program: self._known.get(program, 0))
         if source.arena is not target.arena and known < count:
             for name in target.donated_params:
                 rows = slice(known, count) if is_by_token(name) else slice(None)
                 target.state(name)[rows] = source.state(name)[rows]
+
+    # Guesses
+
+    def _guesses(self, fed: list[int]) -> list[int]:
+        """Return what the draft guesses to follow a token, if there is room to check it."""
+        if self.draft is None or len(fed) > 1:
+            return []
+        if len(self.history) + self.draft.tokens >= self.context:
+            return []
+        draws = Draws(self.sampling, self.seed, self._dropped)
+        return self.draft.guess([*self.history, *fed], draws, self.draft.tokens)
+
+    def _checked(self, token: int, guesses: list[int], matcher: Matcher | None) -> Iterator[int]:
+        """Yield what follows `token`, and what follows each guess up to the first wrong one.
+
+        What was taken is added to the history as the next token is asked for.
+        """
+        program = self._programs[2]
+        rows = program.signature.inputs[0].type.static_shape[0]
+        masks = [None] * rows if matcher is None else matcher.masks(guesses)
+        taken = [token, *guesses][: len(masks)]
+        idle = rows - len(taken)  # rows that nothing reads, and the next run replaces
+        chosen, logits = self._advance(
+            program, taken + idle * [token], range(1, rows + 1),
+            [*masks, *[None] * (rows - len(masks))],
+        )  # fmt: skip
+        self.guessed += len(taken) - 1
+        for number, fed in enumerate(taken):
+            if number:
+                if chosen[number - 1] != fed:
+                    return
+                self.accepted += 1
+            self.history.append(fed)
+            self._known[program] = len(self.history)
+            self.logits = logits[number : number + 1]
+            yield chosen[number]
 
 
 def load(
@@ -302,6 +370,7 @@ def load(
     adapters: Adapters | None = None,
     accuracy: Accuracy = "exact",
     cache_dtype: CacheDType | None = None,
+    draft: Draft | None = None,
     quantize: str | None = None,
     limits: LoadLimits | None = None,
 ) -> LanguageModel:
@@ -313,7 +382,8 @@ def load(
     where the machine multiplies bytes, and as exact as the weights of a file usually are.
     Keys and values are kept as `cache_dtype`, and computed with in f32: "f16" and "bf16" take
     half of the memory, and of the reading at long contexts. Unless it is given that is "f32" for
-    `exact`, and "f16" for `int8`, which rounds more than that elsewhere. A file whose head needs
+    `exact`, and "f16" for `int8`, which rounds more than that elsewhere. With a `draft` tokens are
+    guessed, and several are checked at a time. A file whose head needs
     more than `limits` raises LimitError.
     """
     require_one_of("accuracy", accuracy, get_args(Accuracy))
@@ -331,9 +401,23 @@ def load(
             f"{file.path} is a model of embeddings, which writes no text",
             remedy="use rlx.language.load_embedding, or rlx embed",
         )
+    if draft is not None and DecoderConfig.of(file).recurrent:
+        raise UnsupportedError(
+            f"{file.path} has a state of all tokens together, of which a wrong guess stays a part",
+            remedy="load it without a draft",
+        )
     size = chosen_context(file, context)
     return LanguageModel(
-        file, size, sampling or Sampling(), seed, backend, threads, adapters, accuracy, kept
+        file,
+        size,
+        sampling or Sampling(),
+        seed,
+        backend,
+        threads,
+        adapters,
+        accuracy,
+        kept,
+        draft,
     )
 
 

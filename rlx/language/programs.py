@@ -1,4 +1,4 @@
-"""The two programs of a decoder: for a step and for prompts, over one arena if that can be.
+"""The programs of a decoder: for a step, for prompts and so on, over one arena if that can be.
 
 Programs are found in the cache by a name: a digest of the files' heads, which say all that a graph
 is made of but for numbers, and of the options. Graphs are built where none is found.
@@ -7,7 +7,7 @@ is made of but for numbers, and of the options. Graphs are built where none is f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,20 +27,20 @@ ValueOf: TypeAlias = Callable[[str], Array]
 """Gives what a param that is no state holds."""
 
 
-def step_and_prompt(
-    step: Graph | NamedGraph, prompt: Graph | NamedGraph, value_of: ValueOf, **options: Any
-) -> tuple[Executable, Executable]:
-    """Compile both, with a state of zeros.
+def compiled_over_one_state(
+    graphs: Sequence[Graph | NamedGraph], value_of: ValueOf, **options: Any
+) -> tuple[Executable, ...]:
+    """Compile graphs of the same params, with a state of zeros.
 
-    Matrices of floats are laid out for so many rows, and then arenas are two.
+    Matrices of floats are laid out for so many rows, and then each program has an arena.
     """
     try:
-        first, second = compile_together([step, prompt], **options)
+        programs = compile_together(graphs, **options)
     except UnsupportedError:
-        first, second = (compile_graph(_built(graph), **options) for graph in (step, prompt))
-        _set_params(second, value_of)
-    _set_params(first, value_of)
-    return first, second
+        programs = tuple(compile_graph(_built(graph), **options) for graph in graphs)
+    for program in {each.arena: each for each in programs}.values():
+        _set_params(program, value_of)
+    return programs
 
 
 def graph_name(kind: str, file: ModelFile, adapters: Adapters | None, *options: object) -> str:

@@ -29,6 +29,7 @@ httpx: Any = pytest.importorskip("httpx")
 pytest.importorskip("starlette")
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
+pytest.importorskip("llguidance")
 
 from rlx.language.server import Limits, application  # noqa: E402
 
@@ -130,7 +131,6 @@ def test_the_clients_package(model: LanguageModel, served: Served) -> None:
 def test_the_clients_package_asks_for_forms(model: LanguageModel, served: Served) -> None:
     """Several answers, JSON of a schema, forced calls of tools, and embeddings."""
     openai: Any = pytest.importorskip("openai")
-    pytest.importorskip("llguidance")
     schema = {"type": "array", "items": {"enum": [1, 2]}, "minItems": 2, "maxItems": 3}
     form = {"type": "json_schema", "json_schema": {"name": "numbers", "schema": schema}}
 

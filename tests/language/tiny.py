@@ -78,13 +78,14 @@ def _ones(rng: np.random.Generator) -> Array:
 
 
 def write_model(
-    path: Path, architecture: str, weights: dict[str, Array], *, packed: bool, **more: Any
-) -> Path:
-    """Write a file; matrices are of type Q8_0 if `packed`, else f32."""
+    path: Path, architecture: str, weights: dict[str, Array], *, packed: bool,
+    text: Any = None, **more: Any,
+) -> Path:  # fmt: skip
+    """Write a file; matrices are of type Q8_0 if `packed`, else f32; `text` replaces keys."""
     tensors = {
         name: q8_0(value) if packed and value.ndim > 1 else f32(value)
         for name, value in weights.items()
     }
-    keys = metadata(architecture, **more) | text_metadata()
+    keys = metadata(architecture, **more) | text_metadata() | (text or {})
     path.write_bytes(gguf_file(keys, tensors))
     return path
