@@ -20,11 +20,12 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir.source_lines import calling_source
-from rlx.numpy.systems import lu_with_order, solve_triangular
+from rlx.optimize.kkt import System, as_sparse, factored, shape_of_matrix
 from rlx.optimize.status import Status
 from rlx.optimize.tangents import only_if_solved
+from rlx.sparse.matrix import SparseMatrix
+from rlx.sparse.pattern import from_entries
 from rlx.tracing.pytree import tree_map
-from rlx.tracing.trace import shape_of
 from rlx.transforms.control import while_loop
 from rlx.transforms.custom_jvp import CustomJvp, custom_jvp
 from rlx.transforms.differentiate import jvp
@@ -96,6 +97,7 @@ def solve_qp(
     Of `p`, `[n, n]`, symmetric and positive semidefinite, `q`, `[n]`, `a`, `[k, n]`, `b`, `[k]`,
     `g`, `[m, n]`, `lower` and `upper`, `[m]`. Without `g` the bounds are those of `x`; bounds may
     be infinite. Rows may depend on one another. `start` is the solution of a problem nearby.
+    If `p`, `a` or `g` is a `SparseMatrix`, systems are solved by sparse factors (`ldl`).
 
         solution = rlx.optimize.solve_qp(p, q, lower=-limit, upper=limit)
 
@@ -119,18 +121,20 @@ def solve_qp(
 def _problem(p: Any, q: Any, a: Any, b: Any, g: Any, lower: Any, upper: Any) -> _Problem:
     """Return the data in one dtype, with empty arrays for what is left out."""
     given = [x for x in (p, q, a, b, g, lower, upper) if x is not None]
-    dtype = rnp.result_type(*given)
+    is_sparse = any(isinstance(x, SparseMatrix) for x in given)
+    dtype = rnp.result_type(*(x.data if isinstance(x, SparseMatrix) else x for x in given))
     dtype = dtype if rnp.issubdtype(dtype, rnp.floating) else rnp.result_type(dtype, 0.0)
     q = rnp.asarray(q, dtype)
     n = _extent("q", q, 0)
-    a = rnp.zeros((0, n), dtype) if a is None else rnp.asarray(a, dtype)
-    is_bounded = lower is not None or upper is not None
-    g = rnp.eye(n if is_bounded else 0, n, dtype=dtype) if g is None else rnp.asarray(g, dtype)
+    matrix = as_sparse if is_sparse else rnp.asarray
+    a = matrix(rnp.zeros((0, n)) if a is None else a, dtype)
+    bounded = n if lower is not None or upper is not None else 0
+    g = matrix(_identity(bounded, n, is_sparse=is_sparse) if g is None else g, dtype)
     k, m = _extent("a", a, 0), _extent("g", g, 0)
     b = rnp.zeros(k, dtype) if b is None else rnp.asarray(b, dtype)
     lower = rnp.full(m, -rnp.inf, dtype) if lower is None else rnp.asarray(lower, dtype)
     upper = rnp.full(m, rnp.inf, dtype) if upper is None else rnp.asarray(upper, dtype)
-    p = rnp.asarray(p, dtype)
+    p = matrix(p, dtype)
     shapes = {"p": (p, (n, n)), "q": (q, (n,)), "a": (a, (k, n)), "b": (b, (k,)),
               "g": (g, (m, n)), "lower": (lower, (m,)), "upper": (upper, (m,))}  # fmt: skip
     for name, (array, shape) in shapes.items():
@@ -141,8 +145,15 @@ def _problem(p: Any, q: Any, a: Any, b: Any, g: Any, lower: Any, upper: Any) -> 
     return _Problem(p, q, a, b, g, *bounds, *masks)
 
 
+def _identity(rows: int, n: int, *, is_sparse: bool) -> Any:
+    if not is_sparse:
+        return rnp.eye(rows, n)
+    places = np.arange(rows)
+    return SparseMatrix(np.ones(rows), from_entries(places, places, (rows, n)))
+
+
 def _extent(name: str, array: Any, axis: int) -> int:
-    shape = shape_of(array)
+    shape = shape_of_matrix(array)
     if not shape:
         raise ShapeError(
             f"solve_qp: {name} is a scalar",
@@ -153,9 +164,9 @@ def _extent(name: str, array: Any, axis: int) -> int:
 
 
 def _require_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
-    if shape_of(array) != shape:
+    if shape_of_matrix(array) != shape:
         raise ShapeError(
-            f"solve_qp: {name} has shape {shape_of(array)}; the others need {shape}",
+            f"solve_qp: {name} has shape {shape_of_matrix(array)}; the others need {shape}",
             source=calling_source(),
             remedy="give q of n elements, p [n, n], a [k, n], b [k], g [m, n], lower and upper [m]",
         )
@@ -213,35 +224,14 @@ def _largest(*vectors: Any) -> Any:
     return rnp.max(rnp.abs(rnp.concatenate(vectors)), initial=0)
 
 
-class _System(NamedTuple):
-    """Both factors of the regularized matrix of an iterate, and the order of its rows."""
-
-    factors: Any
-    order: Any
-
-    def solve(self, right: Any) -> Any:
-        """Return the solution, NaN where the matrix is singular."""
-        nan = "nan"
-        half = solve_triangular(
-            self.factors, right[self.order], lower=True, unit_diagonal=True, on_singular=nan
-        )
-        return solve_triangular(self.factors, half, on_singular=nan)
-
-
-def _factored(problem: _Problem, at: _Iterate) -> _System:
+def _factored(problem: _Problem, at: _Iterate) -> System:
     """Factor the matrix of `x` and `y` that is left when bounds are eliminated."""
-    n, k = problem.q.shape[0], problem.b.shape[0]
     weights = at.lower / at.slack_lower + at.upper / at.slack_upper
-    hessian = problem.p + (problem.g.T * weights) @ problem.g
-    small = float(np.finfo(np.dtype(problem.q.dtype)).eps) ** 0.75
-    diagonal = rnp.where(rnp.arange(n + k) < n, small, -small).astype(problem.q.dtype)
-    matrix = rnp.block([[hessian, problem.a.T], [problem.a, rnp.zeros((k, k), problem.q.dtype)]])
-    factors, _, order = lu_with_order(matrix + rnp.diag(diagonal))
-    return _System(factors, order)
+    return factored(problem.p, problem.a, problem.g, weights)
 
 
 def _step(
-    problem: _Problem, at: _Iterate, system: _System, dual: Any, equal: Any, lower: Any, upper: Any
+    problem: _Problem, at: _Iterate, system: System, dual: Any, equal: Any, lower: Any, upper: Any
 ) -> _Iterate:
     """Return the solution of the Newton equations for their right sides.
 
@@ -250,7 +240,7 @@ def _step(
     """
     n = problem.q.shape[0]
     right = dual + (lower / at.slack_lower - upper / at.slack_upper) @ problem.g
-    found = system.solve(rnp.concatenate([right, equal]))
+    found = system(rnp.concatenate([right, equal]))
     x, y = found[:n], found[n:]
     moved = problem.g @ x
     return _Iterate(

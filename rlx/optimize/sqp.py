@@ -5,7 +5,9 @@
 
 Nocedal and Wright, Numerical Optimization (2006), 18: each iteration solves the quadratic program
 of the Lagrangian's curvature and of the linearized constraints by `solve_qp`, and searches along
-its solution for a decrease of the cost and the weighted 1-norm of what is violated.
+its solution for a decrease of the cost and the weighted 1-norm of what is violated. Where the
+linearized constraints contradict each other, the quadratic program may violate them, at a price
+that grows from one such iteration to the next (elastic mode, ibid. 18.5).
 """
 
 from __future__ import annotations
@@ -24,12 +26,16 @@ from rlx.optimize.tangents import solve_dense, with_status
 from rlx.tracing.trace import shape_of
 from rlx.transforms.batch import hessian as second_derivatives
 from rlx.transforms.batch import jacfwd
+from rlx.transforms.branches import cond
 from rlx.transforms.control import while_loop
-from rlx.transforms.differentiate import grad, value_and_grad
+from rlx.transforms.differentiate import grad
 from rlx.transforms.implicit import custom_root
 
 _DECREASE = 1e-4
 """Part of the expected decrease that a step must achieve (Armijo)."""
+
+_DEAREST = 1e6
+"""Price of a violation, relative to the cost's slope, at which a point that stays is infeasible."""
 
 _LEAST_CURVATURE = 1e-8
 """Eigenvalues of the Lagrangian's Hessian are raised to this part of the largest."""
@@ -49,7 +55,7 @@ class SQPSolution(NamedTuple):
     cost: Any
     """The cost of `x`."""
     status: Any
-    """A `Status`, i32; `INFEASIBLE` where the linearized constraints contradict each other."""
+    """A `Status`, i32; `INFEASIBLE` where no smaller violation is near `x`."""
     iterations: Any
     """How many quadratic programs were solved, i32."""
 
@@ -79,9 +85,7 @@ class _Nonlinear(NamedTuple):
 
     def violation(self, x: Any) -> Any:
         """Return the 1-norm of what is violated."""
-        bounded = self.inequalities(x)
-        outside = rnp.maximum(self.lower - bounded, 0) + rnp.maximum(bounded - self.upper, 0)
-        return rnp.sum(rnp.abs(self.equations(x))) + rnp.sum(outside)
+        return _outside(self.equations(x), self.inequalities(x), self.lower, self.upper)
 
     def conditions(self, at: _Point) -> _Point:
         """Return what is zero at a solution: gradient, equations, multiplier or gap of each bound.
@@ -128,9 +132,10 @@ def sqp(
         solution = rlx.optimize.sqp(rosenbrock, x, inequalities=lambda x: x @ x, upper=2.0)
 
     `SOLVED` where a step and what is violated are below `tolerance` (by default the square root of
-    the dtype's epsilon) relative to `x`. Derivatives by what the functions capture are those of
-    the solution, by the implicit function theorem, NaN if there is none; they need multipliers
-    that are unique.
+    the dtype's epsilon) relative to `x`. `INFEASIBLE` where all points near `x` violate more, and
+    `UNBOUNDED` where `x` satisfies the constraints and exceeds `1 / tolerance`. Derivatives by
+    what the functions capture are those of the solution, by the implicit function theorem, NaN if
+    there is none; they need multipliers that are unique.
 
     Raises:
         ShapeError: `x` is no vector.
@@ -197,22 +202,113 @@ def _iterate(
     return found
 
 
+class _Subproblem(NamedTuple):
+    """A quadratic program: the cost's slope and curvature, and the linearized constraints."""
+
+    curvature: Any
+    slope: Any
+    a: Any
+    b: Any
+    g: Any
+    lower: Any
+    upper: Any
+
+    def violation(self, x: Any) -> Any:
+        """Return the 1-norm of what a step violates."""
+        return _outside(self.a @ x - self.b, self.g @ x, self.lower, self.upper)
+
+
+class _Step(NamedTuple):
+    """The solution of a subproblem, and the status of its solver."""
+
+    x: Any
+    y: Any
+    lower: Any
+    upper: Any
+    status: Any
+
+
+def _outside(off: Any, bounded: Any, lower: Any, upper: Any) -> Any:
+    """Return the 1-norm of what is off zero or outside of bounds."""
+    outside = rnp.maximum(lower - bounded, 0) + rnp.maximum(bounded - upper, 0)
+    return rnp.sum(rnp.abs(off)) + rnp.sum(outside)
+
+
+def _subproblem(program: _Nonlinear, at: _Point, hessian: Any) -> _Subproblem:
+    bounded = program.inequalities(at.x)
+    return _Subproblem(
+        _convex(program, at) if hessian is None else hessian(at.x),
+        grad(program.cost)(at.x),
+        jacfwd(program.equations)(at.x),
+        -program.equations(at.x),
+        jacfwd(program.inequalities)(at.x),
+        program.lower - bounded,
+        program.upper - bounded,
+    )
+
+
+def _elastic(problem: _Subproblem, reach: Any, price: Any, tolerance: float) -> _Step:
+    """Solve a subproblem whose constraints may be violated, each at a price.
+
+    Steps of `reach` cost as much as the slope saves, so that they are bounded. The unknowns after
+    the step are by how much each constraint is exceeded, and by how much it falls short.
+    """
+    (k, n), m = problem.a.shape, problem.g.shape[0]
+    dtype, count = problem.slope.dtype, 2 * (k + m)
+    units = np.eye(k + m, dtype=dtype)
+    signs = np.concatenate([-units, units], 1)
+    steep = rnp.max(rnp.abs(problem.slope), initial=0)
+    proximal = problem.curvature + (steep / reach) * np.eye(n, dtype=dtype)
+    small = float(np.finfo(np.dtype(dtype)).eps) ** 0.5
+    found = solve_qp(
+        _block_diagonal(proximal / price, small * np.eye(count, dtype=dtype)),
+        rnp.concatenate([problem.slope / price, np.ones(count, dtype)]),
+        rnp.concatenate([problem.a, signs[:k]], 1),
+        problem.b,
+        rnp.concatenate(
+            [
+                rnp.concatenate([problem.g, signs[k:]], 1),
+                np.eye(count, n + count, n, dtype=dtype),
+            ]
+        ),
+        rnp.concatenate([problem.lower, np.zeros(count, dtype)]),
+        rnp.concatenate([problem.upper, np.full(count, np.inf, dtype)]),
+        tolerance=tolerance,
+    )
+    y, low, high = (price * each for each in (found.y, found.lower[:m], found.upper[:m]))
+    return _Step(found.x[:n], y, low, high, found.status)
+
+
+def _largest(found: Any) -> Any:
+    """Return the largest multiplier."""
+    return rnp.max(rnp.abs(rnp.concatenate([found.y, found.lower, found.upper])), initial=0)
+
+
+def _block_diagonal(a: Any, b: Any) -> Any:
+    n, m = a.shape[0], b.shape[0]
+    return rnp.block([[a, np.zeros((n, m), b.dtype)], [np.zeros((m, n), b.dtype), b]])
+
+
 def _stepped(program: _Nonlinear, state: _State, hessian: Any, tolerance: float) -> _State:
     """Return the state after one quadratic program and a search along its solution."""
-    at = state.at
-    cost, slope = value_and_grad(program.cost)(at.x)
-    bounded = program.inequalities(at.x)
-    curvature = _convex(program, at) if hessian is None else hessian(at.x)
-    found = solve_qp(
-        curvature, slope,
-        jacfwd(program.equations)(at.x), -program.equations(at.x),
-        jacfwd(program.inequalities)(at.x), program.lower - bounded, program.upper - bounded,
-        tolerance=tolerance,
-    )  # fmt: skip
-    prices = rnp.concatenate([found.y, found.lower, found.upper])
-    weight = rnp.maximum(state.weight, 2 * rnp.max(rnp.abs(prices), initial=0))
+    at, cost = state.at, program.cost(state.at.x)
+    problem = _subproblem(program, at, hessian)
+    strict = solve_qp(*problem, tolerance=tolerance)
+    scale = 1 + rnp.max(rnp.abs(problem.slope), initial=0)
+    dearest = _DEAREST * scale
+    contradicts = (strict.status == Status.INFEASIBLE) | (_largest(strict) > dearest)
+    price = rnp.where(contradicts, 10, 2) * rnp.maximum(state.weight, scale)
+    price = rnp.minimum(price, dearest)
+    reach = 1 + rnp.max(rnp.abs(at.x), initial=0)
+    found = cond(
+        contradicts | (strict.status == Status.UNBOUNDED),
+        lambda: _elastic(problem, reach, price, tolerance),
+        lambda: _Step(*strict[:4], strict.status),
+    )
+    weight = rnp.maximum(state.weight, rnp.where(contradicts, price, 2 * _largest(found)))
     violated = program.violation(at.x)
-    expected = slope @ found.x - weight * violated
+    mended = violated - problem.violation(found.x)
+    expected = problem.slope @ found.x - weight * mended
     before = cost + weight * violated
     rounding = 8 * float(np.finfo(np.dtype(at.x.dtype)).eps) * (1 + rnp.abs(before))
 
@@ -226,11 +322,14 @@ def _stepped(program: _Nonlinear, state: _State, hessian: Any, tolerance: float)
     x = at.x + length * found.x
     moved = [old + length * (new - old) for old, new in zip(at[1:], found[1:4], strict=True)]
     small = tolerance * (1 + rnp.max(rnp.abs(x)))
-    solved = (rnp.max(rnp.abs(found.x)) <= small) & (program.violation(x) <= small)
+    stays = rnp.max(rnp.abs(found.x)) <= small
+    feasible = program.violation(x) <= small
     failed = ~rnp.isfinite(cost + rnp.sum(found.x)) | (found.status == Status.FAILED)
-    status = rnp.where(solved, Status.SOLVED, Status.MAX_ITERATIONS)
-    status = rnp.where(found.status == Status.INFEASIBLE, Status.INFEASIBLE, status)
-    status = rnp.where(found.status == Status.UNBOUNDED, Status.UNBOUNDED, status)
+    status = rnp.where(stays & feasible, Status.SOLVED, Status.MAX_ITERATIONS)
+    hopeless = contradicts & (price == dearest) & (mended <= tolerance**0.5 * violated)
+    status = rnp.where(hopeless, Status.INFEASIBLE, status)
+    unbounded = feasible & ~stays & (tolerance * rnp.max(rnp.abs(x), initial=0) > 1)
+    status = rnp.where(unbounded, Status.UNBOUNDED, status)
     status = rnp.where(failed, Status.FAILED, status).astype(np.int32)
     return _State(_Point(x, *moved), weight, status, state.count + 1)
 

@@ -12,8 +12,11 @@ from scipy.optimize import minimize
 import rlx
 from rlx.errors import ShapeError
 from rlx.optimize import QPSolution, Status, solve_qp
+from rlx.sparse import SparseMatrix
+from rlx.sparse.pattern import from_entries
 from tests.aot.building import Loaded
 from tests.optimize.problems import KINDS, Array, Problem, cost, drawn, padded, violation
+from tests.sparse.test_elimination import matrix_of
 
 NAMES = ("p", "q", "a", "b", "g", "lower", "upper")
 SEEDS = range(7)
@@ -84,6 +87,57 @@ def test_random_and_degenerate_problems_have_the_minimum_of_osqp() -> None:
         )  # fmt: skip
         least = cost(problem, np.array(peer["x"]).ravel())
         assert abs(cost(problem, x[:n]) - least) < 1e-6 * (1 + abs(least)), (kind, seed)
+
+
+@rlx.jit
+@rlx.vmap
+def solved_sparse(p: Any, q: Any, a: Any, b: Any, g: Any, lower: Any, upper: Any) -> QPSolution:
+    return solve_qp(stored(p), q, stored(a), b, stored(g), lower, upper)
+
+
+def stored(x: Any) -> SparseMatrix:
+    """Return a sparse matrix with all entries of an array."""
+    rows, columns = np.indices(x.shape)
+    return SparseMatrix(x.ravel(), from_entries(rows.ravel(), columns.ravel(), x.shape))
+
+
+def test_sparse_matrices_give_the_solutions_of_dense_ones() -> None:
+    problems = [drawn(*each) for each in PROBLEMS]
+    grown = [padded(problem) for problem in problems]
+    given = [np.stack([problem[name] for problem in grown]) for name in NAMES]
+    found, dense = solved_sparse(*given), solutions(problems)
+    assert (np.asarray(found.status) == Status.SOLVED).all()
+    for problem, own, other in zip(grown, np.asarray(found.x), np.asarray(dense.x), strict=True):
+        assert violation(problem, own) < 1e-7
+        assert abs(cost(problem, own) - cost(problem, other)) < 1e-6 * (1 + abs(cost(problem, own)))
+
+
+def test_a_long_horizon_is_solved_by_sparse_factors() -> None:
+    """A double integrator of 100 steps to rest: the entries of the factors are few a step."""
+    steps = 100
+    n = 3 * steps
+    states = np.kron(np.eye(steps), [[1.0, 0, 0], [0, 1, 0]])
+    moves = np.kron(np.eye(steps, k=-1), [[1.0, 0.1, 0], [0, 1, 0]])
+    inputs = np.kron(np.eye(steps), [[0.0, 0, 0.005], [0, 0, 0.1]])
+    a, p = states - moves - inputs, np.kron(np.eye(steps), np.diag([1.0, 0.1, 0.01]))
+    b = np.append([1.0, 0.5], np.zeros(2 * steps - 2))
+    lower = np.tile([-np.inf, -0.6, -1.0], steps)
+    arrays = (np.zeros(n), b, lower, -lower)
+
+    def solve(p: Any, a: Any, q: Any, b: Any, lower: Any, upper: Any) -> QPSolution:
+        return solve_qp(p, q, a, b, lower=lower, upper=upper)
+
+    sparse = [matrix_of(each) for each in (p, a)]
+    found, dense = rlx.jit(solve)(*sparse, *arrays), rlx.jit(solve)(p, a, *arrays)
+    assert int(found.status) == int(dense.status) == Status.SOLVED
+    np.testing.assert_allclose(found.x, dense.x, atol=1e-5)
+
+    def first(b: Any, p: Any, a: Any) -> Any:
+        q, _, low, high = arrays
+        return solve(p, a, q, b, low, high).x[2]
+
+    slopes = [rlx.jit(rlx.grad(first))(b, *matrices) for matrices in (sparse, (p, a))]
+    np.testing.assert_allclose(slopes[0], slopes[1], atol=1e-5)
 
 
 ROWS: tuple[tuple[str, tuple[Any, ...], Status], ...] = (

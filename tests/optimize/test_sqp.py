@@ -54,18 +54,55 @@ def test_minima_are_those_of_scipy(name: str) -> None:
     assert float(found.cost) < peer.fun + 1e-7
 
 
-def test_statuses_name_what_went_wrong() -> None:
-    @rlx.jit
-    def contradicting(x: Any) -> Any:
-        return sqp(rosenbrock, x, equations=lambda x: x[0], lower=1.0).status
+def two_disks(x: Any) -> Any:
+    return jnp.stack([x @ x, (x - 5) @ (x - 5)])
+
+
+STATUSES: dict[str, tuple[Function, list[float], dict[str, Any], Status]] = {
+    "an equation outside of bounds": (
+        rosenbrock, [1.0, 1.0], {"equations": lambda x: x[0], "lower": 1.0}, Status.INFEASIBLE,
+    ),
+    "disks that do not touch": (
+        lambda x: x[0], [0.0, 0.0], {"inequalities": two_disks, "upper": 1.0}, Status.INFEASIBLE,
+    ),
+    "linear": (lambda x: x.sum(), [0.0, 0.0], {}, Status.UNBOUNDED),
+    "linear with bounds on one side": (
+        lambda x: -x.sum(), [1.0, 2.0], {"lower": 0.0}, Status.UNBOUNDED,
+    ),
+    "concave": (lambda x: -(x @ x), [0.1, 0.0], {}, Status.UNBOUNDED),
+    "few iterations": (rosenbrock, [-1.2, 1.0], {"max_iterations": 2}, Status.MAX_ITERATIONS),
+    "not a number": (rosenbrock, [np.nan, 1.0], {}, Status.FAILED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_statuses_name_what_went_wrong(name: str) -> None:
+    cost, start, constraints, status = STATUSES[name]
+    found = rlx.jit(lambda x: sqp(cost, x, **constraints).status)(np.array(start))
+    assert Status(int(found)) is status
+
+
+def test_starts_whose_linearized_constraints_contradict_each_other_are_left() -> None:
+    """The gradient of a circle is zero at its centre; of two bounds one must be violated first."""
+    circle = rlx.jit(lambda x: sqp(rosenbrock, x, equations=lambda x: x @ x - 2))
+    found = circle(np.zeros(2))
+    assert int(found.status) == Status.SOLVED
+    np.testing.assert_allclose(found.x, [1, 1], atol=1e-6)
 
     @rlx.jit
-    def short(x: Any) -> Any:
-        return sqp(rosenbrock, x, max_iterations=2).status
+    def bounded(x: Any) -> Any:
+        return sqp(lambda x: x @ x, x, lambda x: x[0] * x[1] - 3, lower=0.5, upper=4.0)
 
-    assert int(contradicting(np.ones(2))) == Status.INFEASIBLE
-    assert int(short(np.array([-1.2, 1.0]))) == Status.MAX_ITERATIONS
-    assert int(short(np.array([np.nan, 1.0]))) == Status.FAILED
+    found = bounded(np.array([0.0, 0.0]))
+    assert int(found.status) == Status.SOLVED
+    np.testing.assert_allclose(found.x, [3**0.5, 3**0.5], atol=1e-6)
+
+
+def test_where_nothing_is_feasible_the_violation_is_least() -> None:
+    found = rlx.jit(lambda x: sqp(lambda x: x[0], x, inequalities=two_disks, upper=1.0))(
+        np.zeros(2)
+    )
+    np.testing.assert_allclose(found.x, [2.5, 2.5], atol=1e-2)
 
 
 def test_derivatives_are_those_of_the_solution_in_batches() -> None:
