@@ -63,6 +63,67 @@ def test_products_of_groups_are_ragged(left: tuple[int, ...], right: tuple[int, 
         close(own, theirs, 1e-2)
 
 
+_SCALES, _POINTS = torch.tensor([0.1, 0.2, 0.3, 0.05]), torch.tensor([0.0, -2.0, 3.0, 9.6])
+
+
+@pytest.mark.parametrize(
+    ("run", "learned"),
+    [
+        (lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -8, 7), ()),
+        (
+            lambda x: torch.fake_quantize_per_tensor_affine(
+                x, torch.tensor(0.1), torch.tensor(3, dtype=torch.int32), -8, 7
+            ),
+            (),
+        ),
+        (
+            lambda x: torch.fake_quantize_per_channel_affine(
+                x, _SCALES, _POINTS.to(torch.int32), 1, -8, 10
+            ),
+            (),
+        ),
+        (
+            lambda x, s, z: torch._fake_quantize_learnable_per_tensor_affine(x, s, z, -8, 7, 0.5),
+            (_SCALES[:1], torch.tensor([1.4])),
+        ),
+        (
+            lambda x, s, z: torch._fake_quantize_learnable_per_channel_affine(
+                x, s, z, 1, -8, 7, 0.5
+            ),
+            (_SCALES, _POINTS),
+        ),
+    ],
+    ids=["numbers", "tensors", "channels", "learned", "learned channels"],
+)
+def test_training_with_rounded_values_is_that_of_eager_mode(
+    run: Callable[..., Any], learned: tuple[Any, ...]
+) -> None:
+    given = (3 * torch.randn(6, 4), *learned)
+    found, expected = with_gradients(compiled(run), *given), with_gradients(run, *given)
+    for own, theirs in zip(found, expected, strict=True):
+        close(own, theirs)
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_exported_quantization_gives_the_same_integers(channels: bool) -> None:
+    import torch.ao.quantization.fx._decomposed  # defines the operators
+
+    named = torch.ops.quantized_decomposed
+
+    def run(x: Any) -> Any:
+        if channels:
+            given = (_SCALES, _POINTS.long(), 1, 0, 255, torch.uint8)
+            q = named.quantize_per_channel(x, *given)
+            return q, named.dequantize_per_channel(q, *given)
+        q = named.quantize_per_tensor(x, 0.1, 3, -100, 90, torch.int8)
+        return q, named.dequantize_per_tensor(q, 0.1, 3, -100, 90, torch.int8)
+
+    x = 20 * torch.randn(6, 4)
+    for own, theirs in zip(compiled(run)(x), run(x), strict=True):
+        assert own.dtype == theirs.dtype
+        assert torch.equal(own, theirs)
+
+
 def _hidden(rows: int, keys: int) -> Any:
     """A mask that hides all keys from one query."""
     mask = torch.rand(rows, keys) > 0.4

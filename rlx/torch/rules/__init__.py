@@ -14,6 +14,7 @@ from rlx.torch.rules import padding as padding
 from rlx.torch.rules import polynomials as polynomials
 from rlx.torch.rules import pooling as pooling
 from rlx.torch.rules import products as products
+from rlx.torch.rules import quantization as quantization
 from rlx.torch.rules import random as random
 from rlx.torch.rules import recurrent as recurrent
 from rlx.torch.rules import reductions as reductions
