@@ -44,9 +44,9 @@ def model_of(arguments: Namespace) -> LanguageModel:
             draft=_draft(arguments),
         )
         if arguments.adapters is not None:
-            from rlx.language.peft import read_peft
+            from rlx.language.gguf_adapters import read_adapters
 
-            model.adapters = read_peft(arguments.adapters, model.file)
+            model.adapters = read_adapters(arguments.adapters, model.file)
         return model
 
 

@@ -509,7 +509,10 @@ def _add_model(parser: ArgumentParser) -> None:
     """Add what commands that write texts take."""
     _add_text_model(parser)
     parser.add_argument(
-        "--adapters", metavar="DIR", type=Path, help="a folder with LoRA adapters from peft"
+        "--adapters",
+        metavar="PATH",
+        type=Path,
+        help="LoRA adapters: a folder from peft, a GGUF file, or a safetensors file of rlx",
     )
     parser.add_argument(
         "--cache-dtype",

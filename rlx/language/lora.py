@@ -83,7 +83,9 @@ class Adapters:
         """Write a safetensors file."""
         from safetensors.numpy import save_file
 
-        save_file(dict(self.values), path, metadata={_SETTINGS: json.dumps(asdict(self.lora))})
+        # The library writes the bytes of an array in the order in which they are in memory.
+        values = {name: np.ascontiguousarray(value) for name, value in self.values.items()}
+        save_file(values, path, metadata={_SETTINGS: json.dumps(asdict(self.lora))})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, limits: LoadLimits | None = None) -> Adapters:

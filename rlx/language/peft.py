@@ -61,7 +61,7 @@ def read_peft(
     values: dict[str, Array] = {}
     for name, value in arrays.items():
         own, part = _own_name(folder, name, kind)
-        _require_factor(folder, name, value, _factor_shape(folder, name, file, own, part, lora))
+        require_factor(folder, name, value, factor_shape(folder, name, file, own, part, lora.rank))
         matrix = own.removesuffix(".weight")
         if f"{matrix}.lora_{part}" in values:
             raise FormatError(
@@ -72,13 +72,13 @@ def read_peft(
         if part == "b" and order is not None:
             turned = turned[:, np.argsort(order)]
         values[f"{matrix}.lora_{part}"] = np.ascontiguousarray(turned)
-    _require_pairs(folder, values)
+    require_pairs(folder, values)
     targets = {name.rpartition(".")[0].rpartition(".")[2] for name in values}
     return Adapters(Lora(lora.rank, lora.alpha, tuple(sorted(targets))), values)
 
 
-def _factor_shape(
-    folder: Path, name: str, file: ModelFile, own: str, part: str, lora: Lora
+def factor_shape(
+    folder: Path, name: str, file: ModelFile, own: str, part: str, rank: int
 ) -> tuple[int, ...]:
     """Return the shape of a factor of the adapter of the matrix `own`."""
     info = file.tensors.get(own)
@@ -88,10 +88,11 @@ def _factor_shape(
             remedy="use adapters that were trained for this model",
         )
     rows, columns = info.shape
-    return (lora.rank, columns) if part == "a" else (rows, lora.rank)
+    return (rank, columns) if part == "a" else (rows, rank)
 
 
-def _require_factor(folder: Path, name: str, value: Array, shape: tuple[int, ...]) -> None:
+def require_factor(folder: Path, name: str, value: Array, shape: tuple[int, ...]) -> None:
+    """Raise FormatError for a factor of another shape, or of no floats."""
     if value.shape != shape or value.dtype.kind not in "fV":
         raise FormatError(
             f"{folder}: {name!r} is {value.dtype}{list(value.shape)}; for this model's matrix it "
@@ -100,7 +101,8 @@ def _require_factor(folder: Path, name: str, value: Array, shape: tuple[int, ...
         )
 
 
-def _require_pairs(folder: Path, values: Mapping[str, Array]) -> None:
+def require_pairs(folder: Path, values: Mapping[str, Array]) -> None:
+    """Raise FormatError unless each adapter has both factors."""
     others = {name[:-1] + ("b" if name.endswith("a") else "a"): name for name in values}
     missing = sorted(others.keys() - values.keys())
     if missing or not values:
