@@ -18,6 +18,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef Py_BEGIN_CRITICAL_SECTION /* before Python 3.13 the GIL protects the table */
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 #define SLOTS 32         /* of a function's table; a power of two */
 #define MOST_ARGUMENTS 16
 #define MOST_VALUES 48   /* of a replay: inputs, constants, results */
@@ -303,9 +308,12 @@ static PyObject *call_vector(PyObject *self, PyObject *const *both, size_t count
   uint64_t hash;
   Py_ssize_t arguments = flattened(both[0], both[1], names, given, &hash);
   if (arguments < 0) return none();
-  Replay *replay = found((Replays *)self, hash, arguments, names, given);
+  Replay *replay;
+  Py_BEGIN_CRITICAL_SECTION(self);
+  replay = found((Replays *)self, hash, arguments, names, given);
+  Py_XINCREF(replay); /* another thread may take its slot meanwhile */
+  Py_END_CRITICAL_SECTION();
   if (replay == NULL) return none();
-  Py_INCREF(replay); /* another thread may take its slot meanwhile */
   PyObject *result = run(replay, given);
   Py_DECREF(replay);
   return result;
@@ -496,7 +504,9 @@ static PyObject *replays_add(PyObject *self, PyObject *replay) {
     return NULL;
   }
   Py_INCREF(replay);
+  Py_BEGIN_CRITICAL_SECTION(self);
   Py_XSETREF(((Replays *)self)->slots[((Replay *)replay)->hash & (SLOTS - 1)], replay);
+  Py_END_CRITICAL_SECTION();
   return none();
 }
 
@@ -507,7 +517,9 @@ static int replays_clear(PyObject *self) {
 
 static PyObject *replays_forget(PyObject *self, PyObject *nothing) {
   (void)nothing;
+  Py_BEGIN_CRITICAL_SECTION(self);
   replays_clear(self);
+  Py_END_CRITICAL_SECTION();
   return none();
 }
 
@@ -590,6 +602,9 @@ PyMODINIT_FUNC PyInit_rlx_eager_gateway(void) {
   import_array();
   PyObject *module = PyModule_Create(&definition);
   if (module == NULL) return NULL;
+#ifdef Py_GIL_DISABLED
+  PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
   PyObject *replay = PyType_FromSpec(&replay_spec), *replays = PyType_FromSpec(&replays_spec);
   replay_type = (PyTypeObject *)replay;
   if (replay == NULL || replays == NULL || PyModule_AddObjectRef(module, "Replay", replay) < 0 ||

@@ -2,7 +2,8 @@
 
 `gateway.c` takes NumPy's arrays, `tensor_gateway.c` tensors of other frameworks. Each is compiled
 once per environment, by a thread of its own while calls take the slow path, and kept in the cache.
-Where there is no C compiler, or Python's headers are missing, all calls take the slow path.
+Where there is no C compiler, or Python's headers are missing, all calls take the slow path. A
+free-threaded Python needs no GIL for them: executables have locks, and so has the table of replays.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class Gateway(Protocol):
 
 def find_gateway(name: str = "gateway", *, wait: bool = False) -> Gateway | None:
     """Return the module if it is there; the first to ask has it made, and may `wait`."""
-    if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None  # reference counts and the lock of the interpreter are relied on
+    if platform.python_implementation() != "CPython":
+        return None  # reference counts are relied on
     making = _making(os.getpid(), name)
     if wait and making.thread.ident is not None:
         making.is_awaited.set()

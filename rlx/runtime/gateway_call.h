@@ -130,6 +130,9 @@ static PyMemberDef call_members[] = {
 static PyObject *module_with(struct PyModuleDef *definition, PyType_Spec *spec) {
   PyObject *module = PyModule_Create(definition);
   if (module == NULL) return NULL;
+#ifdef Py_GIL_DISABLED
+  PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED); /* calls take the executable's lock */
+#endif
   PyObject *type = PyType_FromSpec(spec);
   if (type == NULL || PyModule_AddObject(module, "Call", type) < 0) {
     Py_XDECREF(type);
