@@ -20,7 +20,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir.source_lines import calling_source
-from rlx.optimize.qp import solve_qp
+from rlx.optimize.qp import QPSolution, solve_qp
 from rlx.optimize.status import Status
 from rlx.optimize.tangents import solve_dense, with_status
 from rlx.tracing.trace import shape_of
@@ -293,7 +293,8 @@ def _stepped(program: _Nonlinear, state: _State, hessian: Any, tolerance: float)
     """Return the state after one quadratic program and a search along its solution."""
     at, cost = state.at, program.cost(state.at.x)
     problem = _subproblem(program, at, hessian)
-    strict = solve_qp(*problem, tolerance=tolerance)
+    warm = QPSolution(rnp.zeros_like(at.x), *at[1:], state.status, state.count)
+    strict = solve_qp(*problem, start=warm, tolerance=tolerance)
     scale = 1 + rnp.max(rnp.abs(problem.slope), initial=0)
     dearest = _DEAREST * scale
     contradicts = (strict.status == Status.INFEASIBLE) | (_largest(strict) > dearest)
