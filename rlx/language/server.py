@@ -15,6 +15,7 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,8 @@ class _Service:
     engine: Engine
     name: str
     limits: Limits
+    compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Of grammars: the first one reads the vocabulary."""
 
     async def models(self, _: Request) -> Response:
         model = {"id": self.name, "object": "model", "created": 0, "owned_by": "rlx"}
@@ -193,7 +196,10 @@ class _Service:
         sampling, stops, grammar = body.sampling(), body.stops(), body.grammar()
         matchers: list[Matcher | None] = [None] * count
         if grammar is not None:  # which may take long to compile
-            matchers = await asyncio.to_thread(lambda: [model.matcher(grammar) for _ in matchers])
+            async with self.compiling:
+                matchers = await asyncio.to_thread(
+                    lambda: [model.matcher(grammar) for _ in range(count)]
+                )
         texts = [
             Text(list(prompt), sampling, (seed + number) % 2**64, matcher)
             for number, matcher in enumerate(matchers)
@@ -267,9 +273,12 @@ class _Service:
         body.integer("dimensions", None, model.config.hidden, model.config.hidden)
         pooling: Pooling = stated_pooling(model.file) or "mean"
         texts = [Text(prompt, pooling=pooling) for prompt in prompts]
-        answers = self._answers(texts, 0, [TextStream(model.tokenizer) for _ in texts])
-        if await answers.unless_left(request) is None:
-            return Response(status_code=499)
+        at_a_time = self.engine.slots
+        for first in range(0, len(texts), at_a_time):
+            some = texts[first : first + at_a_time]
+            answers = self._answers(some, 0, [TextStream(model.tokenizer) for _ in some])
+            if await answers.unless_left(request) is None:
+                return Response(status_code=499)
         data = []
         for number, text in enumerate(texts):
             vector = text.embedding / max(float(np.linalg.norm(text.embedding)), 1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import string
 from collections.abc import Iterator
 from typing import Any
@@ -243,26 +244,38 @@ def test_an_answer_goes_on_where_the_context_is_full(model: LanguageModel) -> No
 
 
 @pytest.mark.slow
-def test_more_clients_than_slots(model: LanguageModel, served: Served) -> None:
-    """Each is answered as it is alone, some leave early, and nothing is left in the engine."""
-    prompts = [string.ascii_lowercase[i : i + 1 + i % 5] for i in range(12)]
+def test_64_clients_at_a_time(model: LanguageModel, served: Served) -> None:
+    """Each is answered as it is alone, some leave early, and the engine goes on."""
+    clients, rounds = 64, 3
+    prompts = [string.ascii_lowercase[i % 22 : i % 22 + 1 + i % 5] for i in range(clients)]
+    expected = {text: alone(model, text, 5) for text in set(prompts)}
 
-    async def ask(number: int, client: Any) -> str:
+    async def ask(number: int, turn: int, client: Any) -> None:
         body = {"prompt": prompts[number], "max_tokens": 5, "temperature": 0}
-        if number % 4 == 3:
-            async with client.stream("POST", PLAIN, json={**body, "stream": True}) as answer:
-                async for _ in answer.aiter_lines():
-                    return ""
-        text: str = (await client.post(PLAIN, json=body)).json()["choices"][0]["text"]
-        return text
+        match (number + turn) % 4:
+            case 0:
+                async with client.stream("POST", PLAIN, json={**body, "stream": True}) as answer:
+                    async for _ in answer.aiter_lines():
+                        return
+            case 1:
+                body |= {"grammar": 'root ::= [a-c]{3} "."', "temperature": 2}
+                text = (await client.post(PLAIN, json=body)).json()["choices"][0]["text"]
+                assert re.fullmatch(r"[a-c]{3}\.", text)
+            case 2:
+                found = await client.post("/v1/embeddings", json={"input": prompts[number]})
+                assert len(found.json()["data"][0]["embedding"]) == model.config.hidden
+            case _:
+                text = (await client.post(PLAIN, json=body)).json()["choices"][0]["text"]
+                assert text == expected[prompts[number]]
 
-    async def all_of_them() -> list[str]:
+    async def all_of_them() -> None:
         async with served.client() as client:
-            return await asyncio.gather(*(ask(i, client) for i in range(len(prompts))))
+            for turn in range(rounds):
+                await asyncio.gather(*(ask(number, turn, client) for number in range(clients)))
 
-    found = served.loop.run_until_complete(all_of_them())
-    for number, text in enumerate(found):
-        assert text == ("" if number % 4 == 3 else alone(model, prompts[number], 5))
+    served.loop.run_until_complete(all_of_them())
+    many = served.post("/v1/embeddings", {"input": ["abc"] * 200}).json()["data"]
+    assert [each["index"] for each in many] == list(range(200))
 
 
 @pytest.mark.parametrize(
