@@ -44,6 +44,8 @@ class Architecture:
     """True if YaRN scales the scores of attention, and not cosines and sines."""
     yarn_truncates: bool = True
     """True if YaRN rounds the numbers of the pairs between which it interpolates."""
+    attends: bool = True
+    """False if layers have mixers alone: no attention, and no feed-forward networks."""
     is_causal: bool = True
     """False for encoders, whose tokens attend to all tokens of a text."""
 
@@ -69,6 +71,8 @@ ARCHITECTURES = {
     "deepseek2": Architecture(
         interleaved_rope=True, shares_sum_to_1=False, yarn_scales_scores=True
     ),
+    "mamba2": Architecture(attends=False),
+    "qwen3next": Architecture(ffn_norm="post_attention_norm"),
     "lfm2": Architecture(final_norm="token_embd_norm"),
     "bert": Architecture(activation="gelu", plain_rope_period=1, is_causal=False),
     "nomic-bert": Architecture(is_causal=False),

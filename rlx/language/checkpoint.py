@@ -43,7 +43,7 @@ _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _NUMBERS = {kind.name: number for number, kind in ELEMENT_TYPES.items()}
 _FALLBACK = "q8_0"
 """The type of matrices whose rows are no whole blocks of the type that was asked for."""
-_KEPT = ("ffn_gate_inp", "_norm", ".bias", "conv")
+_KEPT = ("ffn_gate_inp", "_norm", ".bias", "conv.", "conv1d.")
 """Parts of names of tensors that are never packed."""
 
 
@@ -245,7 +245,10 @@ def _require_numbers(path: str, name: str, value: Array) -> None:
 
 
 def _added(kind: ModelType, name: str) -> float:
-    return 1.0 if kind.norms_add_1 and name.endswith("norm.weight") else 0.0
+    adds = (
+        kind.norms_add_1 and name.endswith("norm.weight") and not name.endswith("ssm_norm.weight")
+    )
+    return 1.0 if adds else 0.0
 
 
 def _stack(name: str, parts: Mapping[int, Array]) -> _Stored:

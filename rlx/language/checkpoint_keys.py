@@ -61,6 +61,30 @@ def lfm2_keys(config: Config) -> Keys:
     return keys
 
 
+def mamba2_keys(config: Config) -> Keys:
+    """Return the widths of the state, which attention and feed-forward networks are no part of."""
+    heads, width = config.get("num_heads"), config.get("head_dim")
+    inner = heads * width if type(heads) is int and type(width) is int else None
+    return {
+        "ssm.time_step_rank": ("num_heads", heads),
+        "ssm.group_count": ("n_groups", config.get("n_groups")),
+        "ssm.state_size": ("state_size", config.get("state_size")),
+        "ssm.inner_size": ("head_dim", inner),
+    }
+
+
+def qwen3_next_keys(config: Config) -> Keys:
+    """Return the widths of the gated delta net."""
+    heads, width = config.get("linear_num_value_heads"), config.get("linear_value_head_dim")
+    inner = heads * width if type(heads) is int and type(width) is int else None
+    return {
+        "ssm.time_step_rank": ("linear_num_value_heads", heads),
+        "ssm.group_count": ("linear_num_key_heads", config.get("linear_num_key_heads")),
+        "ssm.state_size": ("linear_key_head_dim", config.get("linear_key_head_dim")),
+        "ssm.inner_size": ("linear_value_head_dim", inner),
+    }
+
+
 def _sum(*numbers: Any) -> int | None:
     """Return a sum of integers, or None where one is none."""
     return sum(numbers) if all(type(number) is int for number in numbers) else None

@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.language.architectures import ARCHITECTURES
-from rlx.language.checkpoint_keys import deepseek_keys, lfm2_keys, no_keys
-from rlx.language.checkpoint_views import DEEPSEEK, GPT_OSS, LFM2, View, Views
+from rlx.language.checkpoint_keys import (
+    deepseek_keys,
+    lfm2_keys,
+    mamba2_keys,
+    no_keys,
+    qwen3_next_keys,
+)
+from rlx.language.checkpoint_views import DEEPSEEK, GPT_OSS, LFM2, STATE_SPACE, View, Views
 
 Array: TypeAlias = NDArray[Any]
 Config: TypeAlias = Mapping[str, Any]
@@ -89,6 +95,15 @@ _LFM2 = {
     "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
     "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
 }  # fmt: skip
+_MAMBA2 = {
+    "norm": "attn_norm", "mixer.in_proj": "ssm_in", "mixer.out_proj": "ssm_out",
+    "mixer.norm": "ssm_norm", "mixer.conv1d": "ssm_conv1d",
+}  # fmt: skip
+_QWEN3_NEXT = {
+    "post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkvz": "ssm_in",
+    "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.norm": "ssm_norm",
+    "linear_attn.out_proj": "ssm_out",
+}  # fmt: skip
 _OLD_NOMIC_BERT = {
     "n_embd": "hidden_size", "n_head": "num_attention_heads", "n_inner": "intermediate_size",
     "n_layer": "num_hidden_layers", "n_positions": "max_position_embeddings",
@@ -123,6 +138,19 @@ MODEL_TYPES = {
     ),
     "deepseek_v3": ModelType(
         "deepseek2", interleaved_rope=True, names=_DEEPSEEK, views=DEEPSEEK, keys=deepseek_keys
+    ),
+    "mamba2": ModelType(
+        "mamba2", names=_MAMBA2, views=STATE_SPACE, keys=mamba2_keys,
+        defaults={
+            "rope_theta": 1e4, "max_position_embeddings": 1 << 20, "rms_norm_eps": 1e-5,
+        },
+        aliases={"layer_norm_epsilon": "rms_norm_eps"},
+        fixed={"time_step_limit": [0.0, math.inf]},
+        layer_types=frozenset({"linear_attention"}),
+    ),
+    "qwen3_next": ModelType(
+        "qwen3next", norms_add_1=True, names=_QWEN3_NEXT, views=STATE_SPACE, keys=qwen3_next_keys,
+        layer_types=frozenset({"full_attention", "linear_attention"}),
     ),
     "lfm2": ModelType(
         "lfm2", names=_LFM2, views=LFM2, keys=lfm2_keys,
@@ -258,7 +286,7 @@ class _Reader:
                     remedy="use a model without it",
                 )
         for name, usual in self.kind.fixed.items():
-            if self.config.get(name, usual) != usual:
+            if _plain(self.config.get(name, usual)) != usual:
                 raise UnsupportedError(
                     f"{self.path}: {name} {str(self.config[name])[:200]} is not supported",
                     remedy=f"use a model with {usual}",
@@ -455,6 +483,13 @@ def _grown(factor: float, scale: float) -> float:
     return 1 + 0.1 * scale * math.log(max(factor, 1.0))
 
 
+def _plain(value: Any) -> Any:
+    """Return a setting, with numbers that JSON has not as newer versions of transformers write."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return math.inf if value == {"__float__": "Infinity"} else value
+
+
 def _object(found: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
@@ -466,6 +501,7 @@ _OUTSIDE = {
     "embeddings.word_embeddings": "token_embd", "embeddings.LayerNorm": "token_embd_norm",
     "embeddings.position_embeddings": "position_embd", "emb_ln": "token_embd_norm",
     "embeddings.token_type_embeddings": "token_types", "embedding_norm": "token_embd_norm",
+    "embeddings": "token_embd", "norm_f": "output_norm",
 }  # fmt: skip
 _ENDINGS = {"gamma": "weight", "beta": "bias"}
 """Of norms in older files."""
@@ -487,14 +523,14 @@ _EXPERTS = {
     "w2": "down",
 }  # fmt: skip
 _PREFIX = re.compile(
-    r"(?:(?:language_model\.model|model\.language_model|language_model|model)\."
+    r"(?:(?:language_model\.model|model\.language_model|language_model|model|backbone)\."
     r"|(?:(?:nomic_)?bert\.)?(?:encoder\.)?)"
 )
 _LAYER = re.compile(r"layers?\.(0|[1-9]\d{0,5})\.(.+)")
 _EXPERT = re.compile(r"(?:mlp|block_sparse_moe)\.experts\.(0|[1-9]\d{0,5})\.(\w+)")
 _IGNORED = re.compile(
     r"(?:model\.)?(?:vision|visual|multi_modal_projector|audio)|.*rotary_emb\.inv_freq$"
-    r"|(?:(?:nomic_)?bert\.)?(?:pooler|cls|embeddings\.position_ids)\b"
+    r"|(?:(?:nomic_)?bert\.)?(?:pooler|cls|embeddings\.position_ids)\b|mtp\."
 )
 
 

@@ -54,4 +54,14 @@ GPT_OSS: Views = {
     "mlp.experts.down_proj_bias": (("ffn_down_exps.bias", same),),
 }
 DEEPSEEK: Views = {"mlp.gate.e_score_correction_bias": (("exp_probs_b.bias", same),)}
+STATE_SPACE: Views = {
+    f"{module}.{own}": ((name, view),)
+    for module in ("mixer", "linear_attn")
+    for own, name, view in (
+        ("A_log", "ssm_a", lambda values: -np.exp(values.astype(np.float32))),
+        ("D", "ssm_d", same),
+        ("dt_bias", "ssm_dt.bias", same),
+        ("conv1d.weight", "ssm_conv1d.weight", without_middle_axis),
+    )
+}
 LFM2: Views = {"conv.conv.weight": (("shortconv.conv.weight", without_middle_axis),)}

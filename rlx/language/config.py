@@ -31,7 +31,7 @@ _PATTERN = "attention.sliding_window_pattern"
 _SOFTMAX, _SIGMOID = 1, 2
 """Functions of scores of experts."""
 
-RECURRENT = ("shortconv.conv.weight",)
+RECURRENT = ("shortconv.conv.weight", "ssm_conv1d.weight")
 """Tensors of layers whose state is of all tokens together."""
 
 _MOST = 2**31 - 1
@@ -56,6 +56,18 @@ class RopeScaling:
     """True if the file's factors of pairs, where it has any, apply."""
     truncates: bool = True
     """True if YaRN rounds the numbers of the pairs between which it interpolates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """The widths of mixers with a state: Mamba 2, and the gated delta net."""
+
+    heads: int
+    groups: int
+    """Of heads that share what is written and read, or heads of keys."""
+    state: int
+    inner: int
+    """Elements of all heads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,7 @@ class DecoderConfig:
     """That of the first training, where the file says so."""
     local_rope_base: float | None
     """The base of layers with a window, whose rope is not scaled then."""
+    recurrence: Recurrence
     recurrent: bool
     """True if layers have a state of all tokens together, of which none can be forgotten."""
     causal: bool
@@ -175,13 +188,13 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
     by_layer = {
         name: metadata.counts(f"{architecture}.{key}", layers)
         for name, key in _BY_LAYER.items()
-        if isinstance(metadata.values.get(f"{architecture}.{key}"), np.ndarray)
+        if traits.attends and isinstance(metadata.values.get(f"{architecture}.{key}"), np.ndarray)
     }
 
     def first(name: str, default: int | None = None) -> int:
         return by_layer[name][0] if name in by_layer else number(_BY_LAYER[name], default)
 
-    heads, hidden = first("heads"), number("embedding_length")
+    heads, hidden = first("heads") if traits.attends else 1, number("embedding_length")
     if heads < 1:
         raise metadata.error(f"{architecture}.attention.head_count", heads, "at least 1")
     head_dim = number("attention.key_length", hidden // heads)
@@ -200,9 +213,9 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         architecture=architecture,
         layers=layers,
         hidden=hidden,
-        feed_forward=first("feed_forward"),
+        feed_forward=first("feed_forward") if traits.attends else 1,
         heads=heads,
-        kv_heads=first("kv_heads", heads),
+        kv_heads=first("kv_heads", heads) if traits.attends else 1,
         head_dim=head_dim,
         value_dim=number("attention.value_length_mla", value_dim),
         latent=number("attention.kv_lora_rank", 0),
@@ -232,6 +245,7 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         temperature_scale=real("attention.temperature_scale", 0.0),
         original_context=number("rope.scaling.original_context_length", 0),
         local_rope_base=real("rope.freq_base_swa", traits.local_rope_base or 0.0) or None,
+        recurrence=_recurrence(metadata, architecture),
         recurrent=any(name.endswith(RECURRENT) for name in file.tensors),
         causal=flag("attention.causal", traits.is_causal),
         interleaved_rope=flag("rope.interleaved", traits.interleaved_rope),
@@ -242,6 +256,19 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
     _check(metadata, config)
     _check_heads(metadata, config, file)
     return config
+
+
+def _recurrence(metadata: _Metadata, architecture: str) -> Recurrence:
+    """Read the widths of recurrent mixers: 1 where a model has none."""
+    prefix = f"{architecture}.ssm"
+    keys = ("time_step_rank", "group_count", "state_size", "inner_size")
+    heads, groups, state, inner = (metadata.count(f"{prefix}.{key}", 1) for key in keys)
+    if min(groups, state) < 1 or heads < 1 or heads % groups or inner % heads:
+        raise metadata.error(
+            f"{prefix}.group_count", groups,
+            "a divisor of time_step_rank, and that one of inner_size",
+        )  # fmt: skip
+    return Recurrence(heads, groups, state, inner)
 
 
 def _eps_key(metadata: _Metadata, architecture: str) -> str:

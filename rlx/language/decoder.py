@@ -116,6 +116,8 @@ class Decoder:
             before = self.config.traits.ffn_norm
             after = mixed(self, self.if_normed(x, f"{name}.attn_norm"), name)
             h = x + self.residual(after, "" if before == _AFTER else f"{name}.{_AFTER}")
+            if not self.config.traits.attends:
+                return h
             h = self.if_normed(h, f"{name}.attn_output_norm")
             after = feed_forward(self, self.if_normed(h, f"{name}.{before}"), name)
             h = h + self.residual(after, f"{name}.post_ffw_norm")
@@ -135,8 +137,14 @@ class Decoder:
 
     def attention(self, x: Value, name: str) -> Value:
         config = self.config
-        q, k, v = self._projections(x, name)
+        gate: Value | None = None
+        if self.weights.rows(f"{name}.attn_q.weight") == 2 * config.heads * config.head_dim:
+            q, gate, k, v = self._gated_projections(x, name)
+        else:
+            q, k, v = self._projections(x, name)
         attended = self.attended(self._tempered(self.rotated(q)), self.rotated(k), v, name)
+        if gate is not None:
+            attended = attended * ops.sigmoid(gate)
         return self.weights.linear(attended, f"{name}.attn_output", config.hidden)
 
     def attended(self, q: Value, k: Value, v: Value | None, name: str) -> Value:
@@ -177,6 +185,20 @@ class Decoder:
             k = weights.linear(x, f"{name}.attn_k", widths[1])
             v = weights.linear(x, f"{name}.attn_v", widths[2])
         return self._normed(q, f"{name}.attn_q_norm"), self._normed(k, f"{name}.attn_k_norm"), v
+
+    def _gated_projections(self, x: Value, name: str) -> tuple[Value, Value, Value, Value]:
+        """Return q, what gates the result, k and v: each head's q comes before its gate."""
+        config, weights = self.config, self.weights
+        heads, width = config.heads, config.head_dim
+        both = weights.linear(x, f"{name}.attn_q", 2 * heads * width)
+        both = ops.reshape(both, shape=(x.shape[0], heads, 2 * width))
+        q, gate = (
+            ops.reshape(part, shape=(x.shape[0], heads * width))
+            for part in _split(both, (width, width))
+        )
+        k, v = (weights.linear(x, f"{name}.attn_{part}", config.kv_width) for part in "kv")
+        normed = self._normed(q, f"{name}.attn_q_norm")
+        return normed, gate, self._normed(k, f"{name}.attn_k_norm"), v
 
     def _normed(self, x: Value, name: str) -> Value:
         """Normalize every head, or all of them together, where the model does."""

@@ -1,4 +1,4 @@
-"""What mixes the tokens of a layer besides plain attention: latent attention, convolutions.
+"""What mixes the tokens of a layer: attention, plain or latent, convolutions, recurrences.
 
 Which one a layer has is read off its tensors, by the names of GGUF files.
 """
@@ -9,17 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-import numpy as np
-
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.ops.linalg import swapped
+from rlx.language.convolution import columns, short_convolution
 from rlx.language.layer_builder import LayerBuilder
+from rlx.language.recurrence import delta_net, state_space
 
 Mixer: TypeAlias = Callable[[LayerBuilder, Value, str], Value]
-
-_LAST = np.iinfo(np.int32).max
-"""Beyond any row: starts are clamped to the last."""
 
 _LATENT_EPS = 1e-6
 """Of norms in latent attention, whatever that of the others is."""
@@ -52,18 +49,18 @@ def latent_attention(decoder: LayerBuilder, x: Value, name: str) -> Value:
     q = ops.reshape(q, shape=(rows, heads, config.head_dim))
     to_keys, to_values = _latent_matrices(decoder, name, plain)
     row = weights.linear(x, f"{name}.attn_kv_a_mqa", latent + turned)
-    normed = decoder.norm(_columns(row, 0, latent), f"{name}.attn_kv_a_norm", latent, _LATENT_EPS)
+    normed = decoder.norm(columns(row, 0, latent), f"{name}.attn_kv_a_norm", latent, _LATENT_EPS)
     with decoder.configured(replace(config, head_dim=turned)):
-        row_turned = decoder.rotated(_columns(row, latent, turned))
-        q_turned = ops.reshape(_columns(q, plain, turned), shape=(rows, heads * turned))
+        row_turned = decoder.rotated(columns(row, latent, turned))
+        q_turned = ops.reshape(columns(q, plain, turned), shape=(rows, heads * turned))
         q_turned = ops.reshape(decoder.rotated(q_turned), shape=(rows, heads, turned))
-    absorbed = _by_head(_columns(q, 0, plain), to_keys)
+    absorbed = _by_head(columns(q, 0, plain), to_keys)
     width = latent + turned
     q = ops.reshape(ops.concat(absorbed, q_turned, axis=2), shape=(rows, heads * width))
     kept = ops.concat(normed, row_turned, axis=1)
     with decoder.configured(replace(config, head_dim=width, kv_heads=1)):
         found = decoder.attended(q, kept, None, name)
-    found = _columns(ops.reshape(found, shape=(rows, heads, width)), 0, latent)
+    found = columns(ops.reshape(found, shape=(rows, heads, width)), 0, latent)
     values = ops.reshape(_by_head(found, to_values), shape=(rows, heads * config.value_dim))
     return weights.linear(values, f"{name}.attn_output", config.hidden)
 
@@ -92,49 +89,10 @@ def _by_head(x: Value, matrices: Value) -> Value:
     return result
 
 
-def short_convolution(decoder: LayerBuilder, x: Value, name: str) -> Value:
-    """LFM2's: a gated row is convolved with the few before it, and gated again."""
-    config, weights = decoder.config, decoder.weights
-    hidden = config.hidden
-    given = weights.linear(x, f"{name}.shortconv.in_proj", 3 * hidden)
-    before, after, x = (_columns(given, part * hidden, hidden) for part in range(3))
-    rows = ops.reshape(before * x, shape=(*decoder.grid, hidden))
-    convolved = causal_convolution(decoder, rows, f"{name}.shortconv.conv")
-    gated = after * ops.reshape(convolved, shape=after.shape)
-    return weights.linear(gated, f"{name}.shortconv.out_proj", hidden)
-
-
-def causal_convolution(decoder: LayerBuilder, x: Value, name: str) -> Value:
-    """Convolve each channel of `[sequences, rows, channels]` with the rows up to its own.
-
-    The last rows are kept for the next run.
-    """
-    weights, (count, rows, channels) = decoder.weights, x.shape
-    taps = int(weights.file.tensors[f"{name}.weight"].dims[0])
-    kernel = weights.array(f"{name}.weight", (int(channels), taps))
-    joined = ops.concat(decoder.carried(f"{name}.rows", (taps - 1, int(channels))), x, axis=1)
-    last = x.graph.constant(np.array([0, _LAST, 0], np.int32))
-    decoder.carry(
-        f"{name}.rows", ops.dynamic_slice(joined, last, sizes=(count, taps - 1, channels))
-    )
-    total = sum(
-        ops.narrow(joined, axis=1, start=tap, length=rows)
-        * ops.reshape(ops.narrow(kernel, axis=1, start=tap, length=1), shape=(channels,))
-        for tap in range(taps)
-    )
-    if weights.has(f"{name}.bias"):
-        total = total + weights.vector(f"{name}.bias", int(channels))
-    assert isinstance(total, Value)
-    return total
-
-
-def _columns(x: Value, start: int, count: int) -> Value:
-    result: Value = ops.narrow(x, axis=-1, start=start, length=count)
-    return result
-
-
 _MIXERS: dict[str, Mixer] = {
     "attn_kv_a_mqa.weight": latent_attention,
     "shortconv.conv.weight": short_convolution,
+    "ssm_ba.weight": delta_net,
+    "ssm_in.weight": state_space,
 }
 """By a tensor that layers with the mixer have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import Any
 
@@ -43,6 +44,14 @@ class Weights:
     def rows(self, name: str) -> int:
         """Return the rows of a matrix: 0 if there is none of this name."""
         return self.file.tensors[name].shape[0] if self.has(name) else 0
+
+    def whole(self, name: str, size: int) -> Value:
+        """Return all elements of a tensor of so many, in one axis, as f32."""
+        shape = self.file.tensors[name].shape if self.has(name) else ()
+        if math.prod(shape) != size:
+            self._require_shape(name, (size,))
+        result: Value = ops.reshape(self.array(name, shape), shape=(size,))
+        return result
 
     def array(self, name: str, shape: tuple[int, ...]) -> Value:
         """Return a tensor as f32: decoded in `setup` where it is packed."""

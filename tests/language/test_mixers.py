@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlx.language import checkpoint
+from rlx.language.embedding import load_embedding
 from rlx.language.model import load
 from rlx.language.text import Text
 from tests.language.test_architectures import COMMON, rope
@@ -68,6 +69,24 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
          "norm_eps": 1e-5, "block_multiple_of": 32},
         {"block_count": 3, "feed_forward_length": 64,
          "attention.head_count_kv": [0, KV_HEADS, 0], "shortconv.l_cache": 3},
+    ),
+    "mamba2": (
+        "Mamba2",
+        {"num_heads": 8, "head_dim": 16, "state_size": 12, "n_groups": 2, "conv_kernel": 4,
+         "num_attention_heads": None, "num_key_value_heads": None, "intermediate_size": None},
+        {"attention.head_count": 0, "attention.head_count_kv": 0, "feed_forward_length": 0,
+         "ssm.time_step_rank": 8, "ssm.group_count": 2, "ssm.state_size": 12,
+         "ssm.inner_size": 128, "ssm.conv_kernel": 4},
+    ),
+    "qwen3next": (
+        "Qwen3Next",
+        {"layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 2,
+         "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+         "num_experts": 4, "shared_expert_intermediate_size": 24, **EXPERTS,
+         **rope("default", partial_rotary_factor=0.25)},
+        {"ssm.time_step_rank": 4, "ssm.group_count": 2, "ssm.state_size": 8,
+         "ssm.inner_size": 32, "ssm.conv_kernel": 4, "rope.dimension_count": 4,
+         "expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 32},
     ),
 }  # fmt: skip
 
@@ -129,8 +148,27 @@ def test_logits_are_those_of_transformers(case: str, form: str, tmp_path: Path) 
         ours.reset()
 
 
+def test_newer_files_of_qwen3_next_have_other_matrices(tmp_path: Path) -> None:
+    """Queries, keys and values in one, the gate in another; rows of all tokens in one run."""
+    torch: Any = pytest.importorskip("torch")
+    model = folder_of("qwen3next", tmp_path)
+    read = checkpoint.read(tmp_path)
+    tensors = {name: read.dequant_f32(name) for name in read.tensors}
+    by_head = np.split(tensors.pop("blk.0.ssm_in.weight").reshape(2, 48, -1), [8, 16, 32], axis=1)
+    *parts, gate = (part.reshape(-1, part.shape[-1]) for part in by_head)
+    tensors |= {"blk.0.attn_qkv.weight": np.concatenate(parts), "blk.0.attn_gate.weight": gate}
+    require_names_of_gguf("qwen3next", tensors)
+    keys = CASES["qwen3next"][2]
+    path = write_model(tmp_path / "m.gguf", "qwen3next", tensors, packed=False, **keys)
+    tokens = np.random.default_rng(0).integers(0, VOCABULARY, 11)
+    with torch.no_grad():
+        theirs = model.model(torch.tensor(tokens[None])).last_hidden_state[0].numpy()
+    ours = load_embedding(path, pooling="last", context=16, threads=1).rows(tokens)
+    assert np.abs(ours - theirs).max() < 1e-5 * np.abs(theirs).max()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["gpt-oss", "deepseek2", "lfm2"])
+@pytest.mark.parametrize("case", ["gpt-oss", "deepseek2", "lfm2", "mamba2", "qwen3next"])
 def test_texts_of_a_batch_are_those_of_each_alone(case: str, tmp_path: Path) -> None:
     """In slots that other texts had before, too, and up to the end of the context."""
     folder_of(case, tmp_path)
