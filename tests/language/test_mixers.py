@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rlx.errors import RlxError
+from rlx.gguf.header import TensorInfo
 from rlx.language import checkpoint
+from rlx.language.checkpoint_table import translated
+from rlx.language.config import DecoderConfig
 from rlx.language.embedding import load_embedding
 from rlx.language.model import load
 from rlx.language.text import Text
@@ -192,3 +198,47 @@ def test_texts_of_a_batch_are_those_of_each_alone(case: str, tmp_path: Path) -> 
             [first, second][slot].tokens.append(token)
     assert first.tokens[2:] == alone[0][:4]
     assert second.tokens[17:] == alone[1][:7]
+
+
+STRANGE: list[Any] = [None, True, -1, 0, 3, 2**70, 1e40, "x", [], [1], {"x": 1}, float("nan")]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "gpt_oss": {"sliding_window": 8, "num_local_experts": 4, "swiglu_limit": 7.0},
+    "deepseek_v2": {**LATENT, "n_routed_experts": 8, "n_group": 4, "topk_group": 2,
+                    "topk_method": "group_limited_greedy", "routed_scaling_factor": 3.0},
+    "deepseek_v3": {**LATENT, "n_routed_experts": 8, "n_group": 4, "topk_group": 2,
+                    "norm_topk_prob": True, "rope_interleave": True},
+    "lfm2": {"layer_types": ["conv", "full_attention"], "norm_eps": 1e-5, "block_multiple_of": 32,
+             "block_ffn_dim_multiplier": 1.0, "full_attn_idxs": [1], "conv_bias": False},
+    "mamba2": {"num_heads": 8, "state_size": 12, "n_groups": 2, "layer_norm_epsilon": 1e-5,
+               "time_step_limit": [0.0, math.inf]},
+    "qwen3_next": {"layer_types": ["linear_attention", "full_attention"],
+                   "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+                   "linear_key_head_dim": 8, "linear_value_head_dim": 8},
+}  # fmt: skip
+
+
+@dataclass
+class Head:
+    """What a config is read of: metadata, and the table's shape."""
+
+    metadata: Any
+    key_names: Any
+    path: str = "config.json"
+    tensors: Any = field(
+        default_factory=lambda: {
+            "token_embd.weight": TensorInfo("", (64, VOCABULARY), 0, 0),
+            "blk.0.shortconv.conv.weight": TensorInfo("", (3, 64), 0, 0),
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_strange_settings_raise_no_other_errors(kind: str) -> None:
+    whole = {**COMMON, "model_type": kind, **SETTINGS[kind]}
+    changes = [{name: value} for name in SETTINGS[kind] for value in STRANGE]
+    for change in [{}, *changes]:
+        try:
+            found = translated(whole | change, "config.json")
+            DecoderConfig.of(Head(found.metadata, found.names))  # type: ignore[arg-type]
+        except RlxError:
+            assert change, "the settings themselves are read"
