@@ -141,8 +141,10 @@ def _archives(artifact: Artifact) -> list[Path]:
 
 
 def _has_byte_dots(program: Path) -> bool:
-    """True if there is an `sdot` of whole registers, by its encoding, in a program for aarch64."""
-    return bool(np.any((_words(program) & 0xFFE0FC00) == 0x4E809400))
+    """True if there is an `sdot` with a whole register or a lane of one, by its encoding."""
+    words = _words(program)
+    by_register, by_lane = (words & 0xFFE0FC00) == 0x4E809400, (words & 0xFFC0F400) == 0x4F80E000
+    return bool(np.any(by_register | by_lane))
 
 
 def packed_network(scheme: str, rows: int) -> Graph:
