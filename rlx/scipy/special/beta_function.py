@@ -16,8 +16,8 @@ from rlx.numpy.polynomials import polyval
 from rlx.runtime.arrays import Array
 from rlx.scipy.special import pairs
 from rlx.scipy.special.elementary import _DIGAMMA, digamma, gammaln, gammasgn
-from rlx.scipy.special.gamma_shares import root_of_gamma
 from rlx.scipy.special.shares import in_doubles
+from rlx.scipy.special.stirling import root_of_gamma
 from rlx.tracing.apply import function, inexact
 from rlx.tracing.kept_traces import kept
 from rlx.transforms.custom_jvp import custom_jvp

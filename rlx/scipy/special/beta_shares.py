@@ -6,11 +6,15 @@ DLMF 8.17.22 from its end, whose errors do not add up.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import rlx.numpy as rnp
 from rlx.scipy.special import pairs
-from rlx.scipy.special.gamma_shares import Shares, root_of_gamma
+from rlx.scipy.special.gamma_shares import upper
+from rlx.scipy.special.scaled import Scaled, Shares, shares_of
+from rlx.scipy.special.small_orders import LARGEST, beta_power
+from rlx.scipy.special.stirling import root_of_gamma
 from rlx.transforms.control import fori_loop
 
 _TINY = 1e-290
@@ -29,16 +33,16 @@ class Point(NamedTuple):
 
 def point_of(x: Any) -> Point:
     """Return the point of `x`, between 0 and 1."""
-    x = rnp.maximum(x, 1e-300)
-    return Point(pairs.Pair(x, 0.0), pairs.two_sum(1.0, -x))
+    return Point(pairs.Pair(x, rnp.zeros_like(x)), pairs.two_sum(1.0, -x))
 
 
 def beta_front(a: Any, b: Any, at: Point) -> tuple[pairs.Pair, Any]:
     """Return the exponent and the factor of `x**a y**b / beta(a, b) / (a b)`."""
-    total = pairs.two_sum(a, b)
-    exponent = pairs.log_of_pair(at.x * pairs.quotient(total, a)) * a
-    exponent = exponent + pairs.log_of_pair(at.y * pairs.quotient(total, b)) * b
-    return exponent, root_of_gamma(total.high) / root_of_gamma(a) / root_of_gamma(b) / total.high
+    total, both = pairs.two_sum(a, b), rnp.stack([a, b])
+    ratios = pairs.quotient(total, both)
+    of_x, of_y = pairs.unstacked(pairs.log_of_product(pairs.stacked(*at), ratios) * both)
+    of_total, of_a, of_b = root_of_gamma(rnp.stack([total.high, a, b]))
+    return of_x + of_y, of_total / of_a / of_b / total.high
 
 
 class Side(NamedTuple):
@@ -49,14 +53,17 @@ class Side(NamedTuple):
     x: Any
     y: Any
     is_upper: Any
+    past: Any
+    """What the rounding of `x` and `y` took off `c y - d x`."""
 
 
 def side_of(a: Any, b: Any, at: Point) -> Side:
     """Return the side on which the fraction is short."""
     is_upper = _is_upper(a, b, at)
     c, d = rnp.where(is_upper, b, a), rnp.where(is_upper, a, b)
-    x, y = at.x.high, at.y.high
-    return Side(c, d, rnp.where(is_upper, y, x), rnp.where(is_upper, x, y), is_upper)
+    past = rnp.where(is_upper, b * at.x.low - a * at.y.low, a * at.y.low - b * at.x.low)
+    (x, _), (y, _) = at
+    return Side(c, d, rnp.where(is_upper, y, x), rnp.where(is_upper, x, y), is_upper, past)
 
 
 def beta_shares(a: Any, b: Any, at: Point) -> Shares:
@@ -66,8 +73,41 @@ def beta_shares(a: Any, b: Any, at: Point) -> Shares:
     side = side_of(a, b, at)
     levels = levels_of(side)
     factor = factor * side.d * levels.where_known(exponent, fraction(side, levels))
-    share = rnp.minimum(pairs.exp(exponent) * factor, 1.0)
-    return Shares(share, 1 - share).swapped(side.is_upper)
+    share = Scaled(exponent, factor)
+    rest = 1 - rnp.minimum(share.value(), 1.0)
+    return shares_of(*_by_power(side, share, rest)).swapped(side.is_upper)
+
+
+def _by_power(side: Side, share: Scaled, rest: Any) -> tuple[Scaled, None, Any]:
+    """Return the shares of a side, with those of a small order where the other one is large.
+
+    Their upper share is not 1 less the lower one, where that may be almost 1, and no fraction
+    converges just above the mean.
+    """
+    swaps = rnp.less(side.d, side.c)
+    order, other = rnp.where(swaps, side.d, side.c), rnp.where(swaps, side.c, side.d)
+    x = rnp.where(swaps, side.y, side.x)
+    is_order, scaled = rnp.less(order, LARGEST), x * rnp.maximum(other, 1.0)
+    is_small = is_order & rnp.less(scaled, 1.1) & rnp.less(x, 0.6) & rnp.logical_not(swaps)
+    is_far = is_order & rnp.greater(other, _MANY) & rnp.greater_equal(scaled, 1.1)
+    is_far &= rnp.less(scaled, 8)
+    is_any = is_small | is_far
+    order, other = rnp.where(is_any, order, 1.0), rnp.where(is_any, other, _MANY)
+    power = beta_power(order, other, pairs.Pair(rnp.log1p(order / other), 0.0))
+    # No step of a loop runs unless one element needs it
+    power = power._replace(terms=power.terms * rnp.any(is_small))
+    small = power.rest(rnp.where(is_small, x, 0.5 / _MANY))
+    fraction_of = functools.partial(upper, is_needed=rnp.any(is_far))
+    far = power.far_rest(rnp.where(is_far, x, 1.5 / _MANY), other, fraction_of)
+    upper_is_share = is_far & swaps
+    exponent = (rnp.where(upper_is_share, 0.0, each) for each in share.exponent)
+    share = Scaled(pairs.Pair(*exponent), rnp.where(upper_is_share, far, share.factor))
+    rest = rnp.where(upper_is_share, 1 - far, rnp.where(is_far, far, rest))
+    return share, None, rnp.where(is_small, small, rest)
+
+
+_MANY = 600.0
+"""From here on shares of small orders are almost those of the gamma distribution."""
 
 
 def _is_upper(a: Any, b: Any, at: Point) -> Any:
@@ -101,7 +141,7 @@ class Levels(NamedTuple):
 
 def levels_of(side: Side) -> Levels:
     """Return how many levels are enough for all elements for which a bounded number is."""
-    c, d, x, y, _ = side
+    c, d, x, y = side[:4]
     terms = 14 + 5 * rnp.power(rnp.minimum(c, d), 0.35)
     beyond = rnp.greater(x, (c + 1) / (c + d + 2))
     terms = terms + rnp.where(beyond, 10 / rnp.sqrt(rnp.maximum(y, _LEAST / 2)), 0.0)
@@ -114,7 +154,7 @@ def fraction(side: Side, levels: Levels) -> Any:
 
     A continued fraction of Didonato and Morris, Algorithm 708 (1992), equation 9.
     """
-    c, d, x, y, _ = side
+    c, d, x, y = side[:4]
     past = past_mean(side) + 1
 
     def level(i: Any, below: Any) -> Any:
@@ -132,7 +172,8 @@ def fraction(side: Side, levels: Levels) -> Any:
 
 def past_mean(side: Side) -> Any:
     """Return `c y - d x`, which is 0 at the mean."""
-    return (pairs.two_product(side.c, side.y) - pairs.two_product(side.d, side.x)).high
+    exact = pairs.two_product(side.c, side.y) - pairs.two_product(side.d, side.x)
+    return (exact + side.past).high
 
 
 def _away(x: Any) -> Any:

@@ -12,29 +12,29 @@ import rlx.numpy as rnp
 from rlx.scipy.special import pairs
 from rlx.scipy.special.beta_shares import (
     Levels,
+    Point,
     Side,
     beta_front,
     fraction,
     levels_of,
     past_mean,
-    point_of,
     side_of,
 )
 from rlx.scipy.special.gamma_slopes import log_of_ratio, past_log
 from rlx.transforms.differentiate import jvp
 
 
-def slopes(a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
+def slopes(a: Any, b: Any, at: Point) -> tuple[Any, Any, Any]:
     """Return the slopes of the lower share by `a`, `b` and `x`."""
-    side, levels, exponent, front = _parts(a, b, x)
+    side, levels, exponent, front = _parts(a, b, at)
     signed = front * levels.where_known(exponent, _sign(side))
     by_a, by_b = _in_order(side, signed, *_slopes(side, levels))
     return by_a, by_b, front * (side.c / side.x) * (side.d / side.y)
 
 
-def second_slopes(a: Any, b: Any, x: Any) -> tuple[Any, ...]:
+def second_slopes(a: Any, b: Any, at: Point) -> tuple[Any, ...]:
     """Return the slopes by `aa`, `ab`, `bb`, `ax`, `bx` and `xx`."""
-    side, levels, exponent, front = _parts(a, b, x)
+    side, levels, exponent, front = _parts(a, b, at)
     signed, one = front * levels.where_known(exponent, _sign(side)), (rnp.ones_like(side.c),)
     rise_c, rise_d = log_front_slopes(side)
 
@@ -43,7 +43,7 @@ def second_slopes(a: Any, b: Any, x: Any) -> tuple[Any, ...]:
 
     (by_c, by_d), (by_cc, by_cd) = jvp(moved, (side.c,), one)
     by_dd = jvp(lambda d: _slopes(side._replace(d=d), levels)[1], (side.d,), one)[1]
-    c, d, x, y, is_upper = side
+    c, d, x, y, is_upper, _ = side
     outer = _in_order(side, signed, rise_c * by_c + by_cc, rise_d * by_d + by_dd)
     by_cx = front * ((c * rise_c + 1) / x) * (d / y)
     by_dx = front * ((d * rise_d + 1) / y) * (c / x)
@@ -52,9 +52,9 @@ def second_slopes(a: Any, b: Any, x: Any) -> tuple[Any, ...]:
     return outer[0], signed * (rise_c * by_d + by_cd), outer[1], *inner, _sign(side) * bend
 
 
-def _parts(a: Any, b: Any, x: Any) -> tuple[Side, Levels, pairs.Pair, Any]:
+def _parts(a: Any, b: Any, at: Point) -> tuple[Side, Levels, pairs.Pair, Any]:
     """Return the side, the levels of the fraction, the front's exponent and the front."""
-    a, b, at = pairs.bounded(a), pairs.bounded(b), point_of(x)
+    a, b = pairs.bounded(a), pairs.bounded(b)
     exponent, factor = beta_front(a, b, at)
     side = side_of(a, b, at)
     return side, levels_of(side), exponent, pairs.exp(exponent) * factor
@@ -86,7 +86,7 @@ def log_front_slopes(side: Side) -> tuple[Any, Any]:
 
     They are `log(x) - digamma(c + 1) + digamma(c + d)`, and the same of `y` and `d`.
     """
-    c, d, x, y, _ = side
+    c, d, x, y = side[:4]
     total, past = c + d, past_mean(side)
     of_total = past_log(total) - 1 / total
 

@@ -39,8 +39,15 @@ def erfc(x: Any, /) -> Array:
 
 @function
 def logit(x: Any, /) -> Array:
-    """`log(x / (1 - x))`."""
-    return elementwise.subtract(elementwise.log(x), elementwise.log1p(elementwise.negative(x)))
+    """`log(x / (1 - x))`, with small relative errors near its zero 1/2."""
+    (x,) = inexact(x)
+    center = elementwise.subtract(elementwise.multiply(2, x), 1)
+    near = elementwise.less(elementwise.abs(center), 0.5)
+    ratio = elementwise.divide(center, elementwise.subtract(1, elementwise.where(near, x, 0.5)))
+    far = elementwise.where(near, 0.25, x)
+    outer = elementwise.subtract(elementwise.log(far), elementwise.log1p(elementwise.negative(far)))
+    inner = elementwise.log1p(elementwise.where(near, ratio, 0))
+    return elementwise.where(near, inner, outer)
 
 
 @function

@@ -10,36 +10,24 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import rlx.numpy as rnp
 from rlx.scipy.special import pairs
 from rlx.scipy.special.faddeeva import scaled_erfc
+from rlx.scipy.special.scaled import Scaled, Shares, shares_of
+from rlx.scipy.special.small_orders import gamma_power
+from rlx.scipy.special.stirling import STIRLING, polynomial, root_of_gamma
 from rlx.transforms.control import fori_loop
 
 LARGE = 100.0
 """Orders from which the function near its middle is an expansion in `1 / a`."""
 _NEAR = 0.3
 """The middle: numbers that differ from the order by less than this share of it."""
-_SERIES, _FRACTION, _SMALL = 130, 105, 22
-"""Terms that are enough for f64: of the lower and the upper function, and for small orders."""
+_SERIES, _FRACTION = 130, 105
+"""Terms that are enough for f64, of the lower and the upper function."""
 _POWERS, _COEFFICIENTS = 8, 20
 """Terms of the expansion in `1 / a`, and of the first in eta; each next has two less."""
-_STIRLING = (
-    1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400,
-)  # fmt: skip
-
-
-class Shares(NamedTuple):
-    """Lower and upper share."""
-
-    lower: Any
-    upper: Any
-
-    def swapped(self, is_swapped: Any) -> Shares:
-        """Return the upper share as the lower one where `is_swapped`."""
-        lower, upper = self
-        return Shares(rnp.where(is_swapped, upper, lower), rnp.where(is_swapped, lower, upper))
 
 
 def gamma_shares(a: Any, x: Any) -> Shares:
@@ -53,51 +41,24 @@ def gamma_shares(a: Any, x: Any) -> Shares:
     large, past = near_order(a, x, middle)
     side = rnp.where(right, 1.0, -1.0)
     factor = rnp.where(middle, around(large, past * root_of_past(past), side), factor)
-    share = rnp.minimum(pairs.exp(exponent) * factor, 1.0)
+    share = Scaled(exponent, factor)
     is_small = rnp.logical_not(right) & rnp.less(a, 1.1)
-    rest = rnp.where(is_small, _rest_of_small(a, x, is_small), 1 - share)
-    return Shares(share, rest).swapped(right)
+    power = gamma_power(rnp.where(is_small, a, 1.0))
+    rest = power.rest(rnp.where(is_small, x, 1.0))
+    rest = rnp.where(is_small, rest, 1 - rnp.minimum(share.value(), 1.0))
+    return shares_of(share, rest=rest).swapped(right)
 
 
 def gamma_exponent(a: Any, x: Any) -> pairs.Pair:
     """Return `a log(x / a) - x + a`."""
-    return pairs.log_of_pair(pairs.quotient(pairs.Pair(x, 0.0), a)) * a + pairs.two_sum(a, -x)
+    inverse = pairs.quotient(pairs.Pair(1.0, 0.0), a)
+    return pairs.log_of_product(pairs.Pair(x, 0.0), inverse) * a + pairs.two_sum(a, -x)
 
 
-def root_of_gamma(a: Any) -> Any:
-    """Return `gamma(a + 1) exp(a) / a**a`, which is almost `sqrt(2 pi a)`."""
-    large = rnp.greater_equal(a, 10)
-    high, low = rnp.where(large, a, 10.0), rnp.where(large, 1.0, a)
-    by_series = rnp.sqrt(2 * math.pi * high) * stirling(high)
-    steps = rnp.clip(rnp.floor(low - 0.5), 0, 9)
-    first = low - steps  # gamma(low + 1) = (low)(low - 1) ... (first + 1) gamma(first + 1)
-    product = rnp.exp(log_gamma_1p(first))
-    for step in range(1, 10):
-        product = rnp.where(rnp.less_equal(step, steps), product * (first + step), product)
-    return rnp.where(large, by_series, product * (rnp.exp(low) / rnp.power(low, low)))
-
-
-def stirling(a: Any) -> Any:
-    """Return `gamma(a) exp(a) / a**a sqrt(a / 2 pi)` for `a` from ten up (DLMF 5.11.1)."""
-    return rnp.exp(_polynomial(_STIRLING, 1 / (a * a)) / a)
-
-
-def log_gamma_1p(z: Any) -> Any:
-    """Return `log(gamma(1 + z))` for z from 0 to 1.6, with small relative errors."""
-    from rlx.scipy.special.elementary import _EULER, _ZETA
-
-    upper = rnp.greater(z, 0.5)
-    past = rnp.where(upper, z - 1, z)
-    series = past * _polynomial((1 - _EULER, *_ZETA), past)
-    return series - rnp.where(upper, 0.0, rnp.log1p(rnp.where(upper, 0.0, past)))
-
-
-def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
-    """Return the polynomial with these coefficients, of the lowest power first."""
-    found: Any = coefficients[-1]
-    for coefficient in coefficients[-2::-1]:
-        found = found * x + coefficient
-    return found
+def gamma_density(a: Any, x: Any) -> Scaled:
+    """Return the slope of the lower share by `x`."""
+    a, x = pairs.bounded(a), pairs.bounded(x)
+    return Scaled(gamma_exponent(a, x), a / x / root_of_gamma(a))
 
 
 def bound(a: Any) -> Any:
@@ -120,14 +81,14 @@ def lower(a: Any, x: Any) -> Any:
     return fori_loop(0, _SERIES, term, rnp.ones_like(a + x))
 
 
-def upper(a: Any, x: Any) -> Any:
+def upper(a: Any, x: Any, is_needed: Any = True) -> Any:
     """Return the continued fraction of the upper function, from its end (DLMF 8.9.2)."""
 
     def level(i: Any, fraction: Any) -> Any:
         n = _FRACTION - rnp.astype(i, x.dtype)
         return (x - a) + (2 * n - 1) + n * (a - n) / fraction
 
-    return 1 / fori_loop(0, _FRACTION, level, (x - a) + (2 * _FRACTION + 1))
+    return 1 / fori_loop(0, _FRACTION * is_needed, level, (x - a) + (2 * _FRACTION + 1))
 
 
 def near_order(a: Any, x: Any, middle: Any) -> tuple[Any, Any]:
@@ -141,7 +102,7 @@ def root_of_past(past: Any) -> Any:
     By the series of `atanh` of `past / (2 + past)`, of which no number up to 0.3 is off.
     """
     s = past / (2 + past)
-    odd = _polynomial(_ATANH, s * s)
+    odd = polynomial(_ATANH, s * s)
     return rnp.sqrt(2 * (1 - 2 * s * odd / (2 + past)) / (2 + past))
 
 
@@ -159,7 +120,7 @@ def corrections(inverse: Any, eta: Any) -> Any:
     """Return the sum of DLMF 8.12.7, of `1 / a` and eta."""
     total: Any = 0.0
     for row in reversed(_expansion()):
-        total = total * inverse + _polynomial(row, eta)
+        total = total * inverse + polynomial(row, eta)
     return total
 
 
@@ -190,23 +151,10 @@ def _expansion() -> tuple[tuple[float, ...], ...]:
 def _stirling_of_gamma(count: int) -> list[Fraction]:
     """Return the coefficients of 1, 1 / a, .. of `gamma(a) exp(a) / a**a sqrt(a / 2 pi)`."""
     logarithm = [Fraction(0)] * (count + 1)
-    for k, number in enumerate(_STIRLING[: (count + 1) // 2]):
+    for k, number in enumerate(STIRLING[: (count + 1) // 2]):
         logarithm[2 * k + 1] = Fraction(number).limit_denominator(10**6)
     found = [Fraction(1)]
     for n in range(1, count + 1):
         terms = (k * logarithm[k] * found[n - k] for k in range(1, n + 1))
         found.append(sum(terms, Fraction(0)) / n)
     return found
-
-
-def _rest_of_small(a: Any, x: Any, is_small: Any) -> Any:
-    """Return the upper share for `a` and `x` up to 1.1, where the lower one may be almost 1.
-
-    The lower one is `x**a / gamma(a + 1) (1 + a sum (-x)**n / ((a + n) n!))`, n from 1.
-    """
-    a, x = rnp.where(is_small, a, 1.0), rnp.where(is_small, x, 1.0)
-    exponent = a * rnp.log(x) - log_gamma_1p(a)
-    total: Any = 0.0
-    for n in range(_SMALL, 0, -1):
-        total = (1 / (a + n) + total) * (-x / n)
-    return -rnp.expm1(exponent) - rnp.exp(exponent) * a * total

@@ -15,6 +15,7 @@ import rlx.numpy as rnp
 from rlx.numpy.polynomials import polyval
 from rlx.scipy.special import gamma_shares, pairs
 from rlx.scipy.special.elementary import _DIGAMMA, digamma
+from rlx.scipy.special.stirling import root_of_gamma, stirling
 from rlx.transforms.differentiate import jvp
 
 _LEAST_ASYMPTOTIC = 10.0
@@ -39,7 +40,7 @@ def second_slopes(a: Any, x: Any) -> tuple[Any, Any, Any]:
 
 def front(a: Any, x: Any) -> Any:
     """Return `x**a exp(-x) / gamma(a + 1)`."""
-    return pairs.exp(gamma_shares.gamma_exponent(a, x)) / gamma_shares.root_of_gamma(a)
+    return pairs.exp(gamma_shares.gamma_exponent(a, x)) / root_of_gamma(a)
 
 
 def past_log(a: Any) -> Any:
@@ -85,4 +86,4 @@ def _around(a: Any, past: Any) -> Any:
     directions = -inverse * inverse, -inverse / root
     sums, moved = jvp(gamma_shares.corrections, (inverse, eta), directions)
     rise = rnp.log1p(past) - 0.5 * inverse
-    return (1 / root - 0.5 * eta + sums * rise + moved) * gamma_shares.stirling(a)
+    return (1 / root - 0.5 * eta + sums * rise + moved) * stirling(a)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from rlx.runtime.arrays import Array
-from rlx.scipy.special import gamma_slopes, shares
+from rlx.scipy.special import gamma_slopes as of_gamma
+from rlx.scipy.special import shares
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.custom_jvp import custom_jvp
 
@@ -37,33 +38,33 @@ def _gammaincc(a: Any, x: Any) -> Any:
 
 @_gammainc.defjvp
 def _gammainc_jvp(primals: Any, tangents: Any) -> Any:
-    by_a, by_x = _gamma_slopes(*primals)
+    by_a, by_x = gamma_slopes(*primals)
     return _gammainc(*primals), by_a * tangents[0] + by_x * tangents[1]
 
 
 @_gammaincc.defjvp
 def _gammaincc_jvp(primals: Any, tangents: Any) -> Any:
-    by_a, by_x = _gamma_slopes(*primals)
+    by_a, by_x = gamma_slopes(*primals)
     return _gammaincc(*primals), -(by_a * tangents[0] + by_x * tangents[1])
 
 
 @custom_jvp
-def _gamma_slopes(a: Any, x: Any) -> tuple[Any, Any]:
+def gamma_slopes(a: Any, x: Any) -> tuple[Any, Any]:
     """The slopes of the lower function by `a` and `x`."""
     by_a, by_x = shares.in_doubles(shares.gamma_slopes, a, x)
     return by_a, by_x
 
 
-@_gamma_slopes.defjvp
+@gamma_slopes.defjvp
 def _gamma_slopes_jvp(primals: Any, tangents: Any) -> Any:
     da, dx = tangents
     by_aa, by_ax, by_xx = shares.in_doubles(shares.second_gamma_slopes, *primals)
-    return _gamma_slopes(*primals), (by_aa * da + by_ax * dx, by_ax * da + by_xx * dx)
+    return gamma_slopes(*primals), (by_aa * da + by_ax * dx, by_ax * da + by_xx * dx)
 
 
 def slope_over_density(a: Any, x: Any) -> Any:
     """The slope of the lower function by `a` over that by `x`, which may be less than any float."""
-    return shares.in_doubles(lambda a, x: gamma_slopes.order_slope(a, x) / a * x, a, x)
+    return shares.in_doubles(lambda a, x: of_gamma.order_slope(a, x) / a * x, a, x)
 
 
 @custom_jvp
@@ -74,19 +75,19 @@ def betainc(a: Any, b: Any, x: Any, /) -> Array:
 
 @betainc.defjvp
 def _betainc_jvp(primals: Any, tangents: Any) -> Any:
-    slopes = _beta_slopes(*primals)
+    slopes = beta_slopes(*primals)
     return betainc(*primals), sum(s * t for s, t in zip(slopes, tangents, strict=True))
 
 
 @custom_jvp
-def _beta_slopes(a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
+def beta_slopes(a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
     """The slopes by `a`, `b` and `x`."""
     by_a, by_b, by_x = shares.in_doubles(shares.beta_slopes, a, b, x)
     return by_a, by_b, by_x
 
 
-@_beta_slopes.defjvp
+@beta_slopes.defjvp
 def _beta_slopes_jvp(primals: Any, tangents: Any) -> Any:
     seconds = shares.in_doubles(shares.second_beta_slopes, *primals)
     moved = (sum(s * t for s, t in zip(row, tangents, strict=True)) for row in seconds)
-    return _beta_slopes(*primals), tuple(moved)
+    return beta_slopes(*primals), tuple(moved)

@@ -6,12 +6,12 @@ Source: Wichura, Algorithm AS 241: The percentage points of the normal distribut
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rlx.numpy import elementwise
-from rlx.numpy.polynomials import polyval
 from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.custom_jvp import custom_jvp
@@ -23,7 +23,8 @@ _CENTER = (
     (5226.495278852854561, 28729.085735721942674, 39307.89580009271061, 21213.794301586595867,
      5394.1960214247511077, 687.1870074920579083, 42.313330701600911252, 1.0),
 )  # fmt: skip
-"""Numerator and denominator in `0.180625 - q**2`, for q = p - 1/2 up to 0.425."""
+"""Numerator and denominator in `0.180625 - q**2`, for q = p - 1/2 up to `CENTRAL`."""
+CENTRAL, _CENTRAL_2 = 0.425, 0.180625
 _TAIL = (
     (7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177,
      1.27045825245236838258, 3.64784832476320460504, 5.7694972214606914055,
@@ -91,29 +92,55 @@ def _inverse_of_erf(x: Any) -> Any:
 
 
 def _quantile(center: Any, tail: Any) -> Any:
-    """Return the quantile from `p - 1/2` and `min(p, 1 - p)`, whichever is exact."""
+    """Return the quantile from `p - 1/2` and `min(p, 1 - p)`, whichever is exact.
+
+    Of the three quotients of polynomials one is evaluated, whose coefficients are selected.
+    """
     inside = elementwise.logical_and(elementwise.greater(tail, 0), elementwise.less_equal(tail, 1))
-    near = elementwise.less_equal(elementwise.abs(center), 0.425)
+    near = elementwise.less_equal(elementwise.abs(center), CENTRAL)
     q = elementwise.where(near, center, 0.0)
-    middle = elementwise.multiply(
-        q, _ratio(_CENTER, elementwise.subtract(0.180625, elementwise.square(q)))
-    )
     safe = elementwise.where(
         elementwise.logical_and(inside, elementwise.logical_not(near)), tail, 0.01
     )
     r = elementwise.sqrt(elementwise.negative(elementwise.log(safe)))
     far = elementwise.greater(r, 5)
-    outer = elementwise.where(
-        far,
-        _ratio(_FAR, elementwise.subtract(elementwise.where(far, r, 5.0), 5.0)),
-        _ratio(_TAIL, elementwise.subtract(elementwise.where(far, 5.0, r), 1.6)),
+    x = elementwise.subtract(r, elementwise.where(far, r.dtype.type(5), r.dtype.type(1.6)))
+    x = elementwise.where(near, elementwise.subtract(_CENTRAL_2, elementwise.square(q)), x)
+
+    def selected(*coefficients: float) -> Any:
+        middle, tail, beyond = map(x.dtype.type, coefficients)
+        if middle == tail == beyond:
+            return middle
+        return elementwise.where(near, middle, elementwise.where(far, beyond, tail))
+
+    quotient = _ratio(
+        [
+            [selected(*each) for each in zip(*polynomials, strict=True)]
+            for polynomials in zip(_CENTER, _TAIL, _FAR, strict=True)
+        ],
+        x,
     )
-    outer = elementwise.where(inside, outer, np.inf)
+    outer = elementwise.where(inside, quotient, np.inf)
     outer = elementwise.where(elementwise.greater_equal(tail, 0), outer, np.nan)
     signed = elementwise.where(elementwise.less(center, 0), elementwise.negative(outer), outer)
-    return elementwise.where(near, middle, signed)
+    return elementwise.where(near, elementwise.multiply(q, quotient), signed)
 
 
-def _ratio(polynomials: tuple[tuple[float, ...], ...], x: Any) -> Any:
-    above, below = (polyval(np.array(p).astype(x.dtype), x) for p in polynomials)
+def central_quantile(center: Any) -> Any:
+    """Return the quantile of `center + 1/2`, for a center up to `CENTRAL` in size."""
+    coefficients = [[center.dtype.type(c) for c in each] for each in _CENTER]
+    argument = elementwise.subtract(_CENTRAL_2, elementwise.square(center))
+    return elementwise.multiply(center, _ratio(coefficients, argument))
+
+
+def _ratio(polynomials: Sequence[Sequence[Any]], x: Any) -> Any:
+    """Return the quotient of two polynomials, whose highest coefficients are first."""
+
+    def value(coefficients: Sequence[Any]) -> Any:
+        found = coefficients[0]
+        for coefficient in coefficients[1:]:
+            found = elementwise.add(elementwise.multiply(found, x), coefficient)
+        return found
+
+    above, below = map(value, polynomials)
     return elementwise.divide(above, below)

@@ -7,6 +7,7 @@ available precision (1971); Knuth's sum without a comparison.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import rlx.numpy as rnp
@@ -14,6 +15,9 @@ import rlx.numpy as rnp
 _SPLITTER = 2.0**27 + 1
 _LARGEST = 1e290
 """Larger numbers would overflow when they are split."""
+_SMALLEST = 5e-324
+_TINY, _SCALE = 1e-200, 600
+"""Products of smaller numbers are scaled by a power of two: parts of them would underflow."""
 _LOG_2 = (0.6931471805599453, 2.3190468138462996e-17)
 _EXACT_TERMS, _TERMS = 6, 17
 """Terms of the series of the logarithm that are pairs, and all."""
@@ -82,7 +86,7 @@ def _split(a: Any) -> tuple[Any, Any]:
 def log(x: Any) -> Pair:
     """Return the logarithm of `x`, f64, with a relative error of about 1e-27.
 
-    `x` is from 1e-300 to 1e290. With `x = m 2**k` and `s = (m - 1) / (m + 1)`, it is
+    `x` is positive, up to 1e290. With `x = m 2**k` and `s = (m - 1) / (m + 1)`, it is
     `k log 2 + 2 s (1 + s**2 / 3 + s**4 / 5 + ...)`.
     """
     power = rnp.floor(rnp.log2(x) + 0.5)
@@ -118,9 +122,27 @@ def log_of_pair(x: Pair) -> Pair:
     return log(high) + rnp.where(rnp.equal(high, x.high), x.low / high, 0.0)
 
 
-def bounded(x: Any, least: float = 1e-300) -> Any:
+def log_of_product(x: Pair, factor: Pair) -> Pair:
+    """Return the logarithm of a product, where `x` may be as small as any float."""
+    is_tiny = rnp.less(x.high, _TINY)
+    scale = rnp.where(is_tiny, 2.0**_SCALE, 1.0)
+    product = Pair(x.high * scale, x.low * scale) * factor
+    return log_of_pair(product) - Pair(*_LOG_2) * rnp.where(is_tiny, float(_SCALE), 0.0)
+
+
+def stacked(*numbers: Pair) -> Pair:
+    """Return pairs along a new first axis: what is computed of them is traced once."""
+    return Pair(*map(rnp.stack, zip(*numbers, strict=True)))
+
+
+def unstacked(x: Pair) -> Iterator[Pair]:
+    """Return the pairs of `stacked`."""
+    return map(Pair, *x)
+
+
+def bounded(x: Any) -> Any:
     """Return positive `x` within the bounds of `log`."""
-    return rnp.clip(x, least, _LARGEST)
+    return rnp.clip(x, _SMALLEST, _LARGEST)
 
 
 def exp(x: Pair) -> Any:

@@ -13,7 +13,8 @@ from rlx.ir.dtype import DType
 from rlx.scipy.special import beta_slopes as of_beta
 from rlx.scipy.special import gamma_slopes as of_gamma
 from rlx.scipy.special.beta_shares import beta_shares, point_of
-from rlx.scipy.special.gamma_shares import Shares, gamma_shares
+from rlx.scipy.special.gamma_shares import gamma_shares
+from rlx.scipy.special.scaled import Shares
 from rlx.tracing.apply import emit, function, inexact
 from rlx.tracing.kept_traces import kept
 from rlx.tracing.pytree import tree_map
@@ -65,7 +66,8 @@ def beta(a: Any, b: Any, x: Any) -> Shares:
 
 def at_ends(shares: Shares, inside: Any, is_below: Any, valid: Any) -> Shares:
     """Return `shares` inside; where not, all is below or nothing, and NaN is where invalid."""
-    all_of_it, nothing = Shares(1.0, 0.0), Shares(0.0, 1.0)
+    all_of_it = Shares(1.0, 0.0, 0.0, -np.inf)
+    nothing = all_of_it.reversed()
     return Shares(
         *(
             rnp.where(valid, rnp.where(inside, share, rnp.where(is_below, high, low)), rnp.nan)
@@ -147,8 +149,8 @@ def _beta_points(a: Any, b: Any, x: Any) -> tuple[Any, ...]:
     valid &= rnp.greater_equal(a, 0) & rnp.greater_equal(b, 0)
     valid &= rnp.logical_not((rnp.equal(a, 0) | rnp.isinf(b)) & (rnp.equal(b, 0) | rnp.isinf(a)))
     inside = valid & rnp.greater(x, 0) & rnp.less(x, 1) & rnp.isfinite(a) & rnp.isfinite(b)
-    point = (rnp.where(inside, each, 0.5) for each in (a, b, x))
-    return rnp.where(valid, 1.0, rnp.nan), inside, *point
+    a, b, x = (rnp.where(inside, each, 0.5) for each in (a, b, x))
+    return rnp.where(valid, 1.0, rnp.nan), inside, a, b, point_of(x)
 
 
 def _ends(a: Any, b: Any, x: Any) -> tuple[Any, Any, Any, Any]:

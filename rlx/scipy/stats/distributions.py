@@ -10,8 +10,18 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx import nn
 from rlx.scipy import special
+from rlx.scipy.special.incomplete import beta_slopes, gamma_slopes
+from rlx.scipy.special.scaled import Shares
+from rlx.scipy.special.student import t_slopes
+from rlx.scipy.stats import shares
 from rlx.scipy.stats.family import Continuous, Discrete, Formula, log1mexp
-from rlx.scipy.stats.quantiles import quantile, truncnorm_quantile
+from rlx.scipy.stats.quantiles import (
+    beta_quantile,
+    gamma_quantile,
+    quantile,
+    t_quantile,
+    truncnorm_quantile,
+)
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2 * math.pi)
 
@@ -25,6 +35,18 @@ def _from(least: float, z: Any, value: Any, most: float = np.inf) -> Any:
 def _positive(z: Any) -> Any:
     """Return `z`, or 1 where it is not positive, for the sake of derivatives."""
     return rnp.where(rnp.less_equal(z, 0), 1, z)
+
+
+def _inverses(name: str, solve: Formula, slopes: Formula) -> tuple[Formula, Formula]:
+    """Return the inverses of the distribution function and of what is above."""
+    below, above = (quantile(name, solve, slopes, upper=upper) for upper in (False, True))
+    return below, above
+
+
+_truncnorm_ppf, _truncnorm_isf = _inverses("truncnorm", truncnorm_quantile, shares.normal_slopes)
+_gamma_ppf, _gamma_isf = _inverses("gamma", gamma_quantile, gamma_slopes)
+_beta_ppf, _beta_isf = _inverses("beta", beta_quantile, beta_slopes)
+_t_ppf, _t_isf = _inverses("t", t_quantile, t_slopes)
 
 
 norm = Continuous(
@@ -107,14 +129,24 @@ gamma = Continuous(
     density=lambda z, a: _from(
         0, z, special.xlogy(a - 1, rnp.where(rnp.less(z, 0), 1, z)) - z - special.gammaln(a)
     ),
-    below=lambda z, a: special.gammainc(a, rnp.maximum(z, 0)),
-    above=lambda z, a: special.gammaincc(a, rnp.maximum(z, 0)),
+    below=lambda z, a: shares.gamma.lower(a, rnp.maximum(z, 0)),
+    above=lambda z, a: shares.gamma.upper(a, rnp.maximum(z, 0)),
+    log_below=lambda z, a: shares.gamma.log_lower(a, rnp.maximum(z, 0)),
+    log_above=lambda z, a: shares.gamma.log_upper(a, rnp.maximum(z, 0)),
+    quantile=_gamma_ppf,
+    quantile_above=_gamma_isf,
+    in_doubles=True,
 )
 chi2 = Continuous(
     "chi2",
     density=lambda z, df: gamma.density(z / 2, df / 2) - math.log(2),
-    below=lambda z, df: special.gammainc(df / 2, rnp.maximum(z, 0) / 2),
-    above=lambda z, df: special.gammaincc(df / 2, rnp.maximum(z, 0) / 2),
+    below=lambda z, df: shares.gamma.lower(df / 2, rnp.maximum(z, 0) / 2),
+    above=lambda z, df: shares.gamma.upper(df / 2, rnp.maximum(z, 0) / 2),
+    log_below=lambda z, df: shares.gamma.log_lower(df / 2, rnp.maximum(z, 0) / 2),
+    log_above=lambda z, df: shares.gamma.log_upper(df / 2, rnp.maximum(z, 0) / 2),
+    quantile=lambda q, df: 2 * _gamma_ppf(q, df / 2),
+    quantile_above=lambda q, df: 2 * _gamma_isf(q, df / 2),
+    in_doubles=True,
 )
 beta = Continuous(
     "beta",
@@ -122,15 +154,25 @@ beta = Continuous(
         0, z, special.xlogy(a - 1, rnp.clip(z, 0, 1)) - special.betaln(a, b)
         + special.xlog1py(b - 1, -rnp.clip(z, 0, 1)), 1,
     ),
-    below=lambda z, a, b: special.betainc(a, b, rnp.clip(z, 0, 1)),
-    above=lambda z, a, b: special.betainc(b, a, 1 - rnp.clip(z, 0, 1)),
+    below=lambda z, a, b: shares.beta.lower(a, b, rnp.clip(z, 0, 1)),
+    above=lambda z, a, b: shares.beta.upper(a, b, rnp.clip(z, 0, 1)),
+    log_below=lambda z, a, b: shares.beta.log_lower(a, b, rnp.clip(z, 0, 1)),
+    log_above=lambda z, a, b: shares.beta.log_upper(a, b, rnp.clip(z, 0, 1)),
+    quantile=_beta_ppf,
+    quantile_above=_beta_isf,
+    in_doubles=True,
 )  # fmt: skip
 t = Continuous(
     "t",
     density=lambda z, df: special.gammaln((df + 1) / 2) - special.gammaln(df / 2)
     - 0.5 * rnp.log(math.pi * df) - (df + 1) / 2 * rnp.log1p(rnp.square(z) / df),
-    below=lambda z, df: _of_t(z, df),
-    above=lambda z, df: _of_t(-z, df),
+    below=lambda z, df: shares.student.lower(df, z),
+    above=lambda z, df: shares.student.upper(df, z),
+    log_below=lambda z, df: shares.student.log_lower(df, z),
+    log_above=lambda z, df: shares.student.log_upper(df, z),
+    quantile=_t_ppf,
+    quantile_above=_t_isf,
+    in_doubles=True,
 )  # fmt: skip
 pareto = Continuous(
     "pareto",
@@ -151,6 +193,8 @@ gennorm = Continuous(
     ),
     below=lambda z, p: _of_gennorm(z, p),
     above=lambda z, p: _of_gennorm(-z, p),
+    quantile=lambda q, p: _gennorm_quantile(q, p),
+    quantile_above=lambda q, p: -_gennorm_quantile(q, p),
 )
 vonmises = Continuous(
     "vonmises",
@@ -191,9 +235,9 @@ def _of_gennorm(z: Any, p: Any) -> Any:
     return rnp.where(rnp.greater(z, 0), 1 - tail, tail)
 
 
-def _of_t(z: Any, df: Any) -> Any:
-    tail = 0.5 * special.betainc(df / 2, rnp.full_like(df, 0.5), df / (df + rnp.square(z)))
-    return rnp.where(rnp.greater(z, 0), 1 - tail, tail)
+def _gennorm_quantile(q: Any, p: Any) -> Any:
+    size = rnp.power(_gamma_isf(2 * rnp.minimum(q, 1 - q), 1 / p), 1 / p)
+    return rnp.where(rnp.less(q, 0.5), -size, size)
 
 
 def _log_mass(a: Any, b: Any) -> Any:
@@ -213,13 +257,6 @@ def _truncated(value: Any, z: Any, a: Any, b: Any) -> Any:
     return rnp.where(rnp.logical_and(rnp.less(a, b), rnp.equal(z, z)), value, np.nan)
 
 
-def _truncated_tail(z: Any, a: Any, b: Any, least: Any, most: Any) -> Any:
-    """Return the logarithm of the share from `least` to `most` of that from a to b."""
-    empty = rnp.greater_equal(least, most)
-    share = _log_mass(rnp.where(empty, a, least), rnp.where(empty, b, most)) - _log_mass(a, b)
-    return _truncated(rnp.where(empty, -np.inf, rnp.minimum(share, 0)), z, a, b)
-
-
 def _within(z: Any, a: Any, b: Any) -> Any:
     return rnp.minimum(rnp.maximum(z, a), b)
 
@@ -229,12 +266,13 @@ truncnorm = Continuous(
     density=lambda z, a, b: _truncated(
         _from(a, z, norm.density(_within(z, a, b)) - _log_mass(a, b), b), z, a, b
     ),
-    below=lambda z, a, b: rnp.exp(_truncated_tail(z, a, b, a, _within(z, a, b))),
-    above=lambda z, a, b: rnp.exp(_truncated_tail(z, a, b, _within(z, a, b), b)),
-    log_below=lambda z, a, b: _truncated_tail(z, a, b, a, _within(z, a, b)),
-    log_above=lambda z, a, b: _truncated_tail(z, a, b, _within(z, a, b), b),
-    quantile=lambda q, *shapes: _truncnorm_ppf(q, *shapes),
-    quantile_above=lambda q, *shapes: _truncnorm_isf(q, *shapes),
+    below=lambda z, a, b: shares.normal.lower(a, b, z),
+    above=lambda z, a, b: shares.normal.upper(a, b, z),
+    log_below=lambda z, a, b: shares.normal.log_lower(a, b, z),
+    log_above=lambda z, a, b: shares.normal.log_upper(a, b, z),
+    quantile=_truncnorm_ppf,
+    quantile_above=_truncnorm_isf,
+    in_doubles=True,
 )
 wrapcauchy = Continuous(
     "wrapcauchy",
@@ -244,7 +282,24 @@ wrapcauchy = Continuous(
         rnp.log1p(-c * c) - math.log(2 * math.pi) - rnp.log1p(c * c - 2 * c * rnp.cos(_turn(z))),
         2 * math.pi,
     ),
+    below=lambda z, c: _of_wrapcauchy(_turn(z), 2 * math.pi - _turn(z), c),
+    above=lambda z, c: _of_wrapcauchy(2 * math.pi - _turn(z), _turn(z), c),
+    quantile=lambda q, c: _wrapcauchy_quantile(q, c),
+    quantile_above=lambda q, c: 2 * math.pi - _wrapcauchy_quantile(q, c),
 )
+
+
+def _of_wrapcauchy(past: Any, rest: Any, c: Any) -> Any:
+    """Return the share of an arc of `past`, which `rest` completes to a turn."""
+    slope = (1 + c) / (1 - c)
+    half = rnp.arctan(slope * rnp.tan(0.5 * rnp.minimum(past, rest))) / math.pi
+    return rnp.where(rnp.less(past, rest), half, 1 - half)
+
+
+def _wrapcauchy_quantile(q: Any, c: Any) -> Any:
+    slope = (1 - c) / (1 + c)
+    arc = 2 * rnp.arctan(slope * rnp.tan(math.pi * rnp.minimum(q, 1 - q)))
+    return rnp.where(rnp.less(q, 0.5), arc, 2 * math.pi - arc)
 
 
 def _turn(z: Any) -> Any:
@@ -259,16 +314,6 @@ def _counts(k: Any, value: Any, most: Any = np.inf) -> Any:
     return rnp.where(rnp.isnan(k), rnp.nan, found)
 
 
-def _nan_for_nan(k: Any, value: Any) -> Any:
-    return rnp.where(rnp.isnan(k), rnp.nan, value)
-
-
-def _poisson_below(k: Any, mu: Any) -> Any:
-    is_counted = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less(k, np.inf))
-    share = special.gammaincc(rnp.floor(rnp.where(is_counted, k, 0)) + 1, mu)
-    return _nan_for_nan(k, rnp.where(is_counted, share, rnp.where(rnp.less(k, 0), 0, 1)))
-
-
 def _choices(n: Any, k: Any) -> Any:
     k = rnp.clip(k, 0, n)
     return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
@@ -277,26 +322,41 @@ def _choices(n: Any, k: Any) -> Any:
 bernoulli = Discrete(
     "bernoulli",
     mass=lambda k, p: _counts(k, special.xlogy(k, p) + special.xlog1py(1 - k, -p), 1),
-    below=lambda k, p: _nan_for_nan(
-        k, rnp.where(rnp.less(k, 0), 0, rnp.where(rnp.less(k, 1), 1 - p, 1))
+    shares=Shares(
+        lambda k, p: 1 - p + 0 * k,
+        lambda k, p: p + 0 * k,
+        lambda k, p: rnp.log1p(-p) + 0 * k,
+        lambda k, p: rnp.log(p) + 0 * k,
     ),
+    most=lambda *_: 1.0,
 )
 binom = Discrete(
     "binom",
     mass=lambda k, n, p: _counts(
         k, _choices(n, k) + special.xlogy(k, p) + special.xlog1py(n - k, -p), n
     ),
+    shares=shares.beta.reversed(),
+    numbers=lambda k, n, p: (k + 1, n - k, p),
+    most=lambda n, *_: rnp.floor(n),
 )
 poisson = Discrete(
     "poisson",
     mass=lambda k, mu: _counts(
         k, special.xlogy(k, mu) - special.gammaln(rnp.maximum(k, 0) + 1) - mu
     ),
-    below=lambda k, mu: _poisson_below(k, mu),
+    shares=shares.gamma.reversed(),
+    numbers=lambda k, mu: (k + 1, mu),
 )
 geom = Discrete(
     "geom",
     mass=lambda k, p: _counts(k - 1, special.xlog1py(k - 1, -p) + rnp.log(p)),
+    least=1.0,
+    shares=Shares(
+        lambda k, p: -rnp.expm1(special.xlog1py(k, -p)),
+        lambda k, p: rnp.exp(special.xlog1py(k, -p)),
+        lambda k, p: rnp.log(-rnp.expm1(special.xlog1py(k, -p))),
+        lambda k, p: special.xlog1py(k, -p),
+    ),
 )
 nbinom = Discrete(
     "nbinom",
@@ -305,6 +365,8 @@ nbinom = Discrete(
         special.gammaln(rnp.maximum(k, 0) + n) - special.gammaln(n)
         - special.gammaln(rnp.maximum(k, 0) + 1) + special.xlogy(n, p) + special.xlog1py(k, -p),
     ),
+    shares=shares.beta,
+    numbers=lambda k, n, p: (n, k + 1, p),
 )  # fmt: skip
 betabinom = Discrete(
     "betabinom",
@@ -313,11 +375,3 @@ betabinom = Discrete(
         - special.betaln(a, b), n,
     ),
 )  # fmt: skip
-
-
-def _inverse_of_truncnorm(share: Any, *, upper: bool) -> Formula:
-    return quantile("truncnorm", truncnorm_quantile, share, truncnorm.density, upper=upper)
-
-
-_truncnorm_ppf: Formula = _inverse_of_truncnorm(truncnorm.below, upper=False)
-_truncnorm_isf: Formula = _inverse_of_truncnorm(truncnorm.above, upper=True)
