@@ -22,21 +22,11 @@ from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.ir.source_lines import calling_source
 from rlx.sparse.constant_indices import taken
-from rlx.sparse.ordering import structure_of
 from rlx.sparse.pattern import Integers, Pattern, union
 from rlx.transforms.control import scan
 
 _LARGEST = 1 << 29
 """Numbers that an elimination keeps at most, `n * s`."""
-
-_NARROW = 64
-"""Bandwidth up to which blocks are preferred: they exchange rows, and stay loops in C."""
-
-_DENSE = 4
-"""How many operations on dense blocks take as long as one on single entries."""
-
-_MOST_ORDERED = 20_000
-"""Unknowns up to which an order of minimum degree is looked for, if blocks can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +53,15 @@ class Blocks:
 
 
 @functools.lru_cache(maxsize=32)
-def prefers_factors(pattern: Pattern) -> bool:
-    """True if eliminating entry by entry is less work than in blocks of the bandwidth.
+def needs_factors(pattern: Pattern) -> bool:
+    """True if elimination in blocks would keep too many numbers, and that by entries may do.
 
-    It exchanges no rows: a diagonal with absent entries needs blocks.
+    The latter exchanges no rows: it is inexact, or ends, where a pivot is small. A diagonal with
+    absent entries has such pivots.
     """
     n = pattern.shape[0]
-    joined = union([pattern, pattern.T])
-    size = _narrowest(joined)[1]
-    is_large = n * size > _LARGEST
-    if size <= _NARROW or (pattern.rows == pattern.indices).sum() < n:
-        return False
-    if n > _MOST_ORDERED and not is_large:
-        return False
-    return is_large or _DENSE * structure_of(pattern).work < n * size**2
+    size = _narrowest(union([pattern, pattern.T]))[1]
+    return n * size > _LARGEST and (pattern.rows == pattern.indices).sum() == n
 
 
 def solve(pattern: Pattern, data: Any, b: Any) -> Any:

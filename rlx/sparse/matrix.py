@@ -11,7 +11,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.source_lines import calling_source
 from rlx.sparse.constant_indices import as_indices, taken
-from rlx.sparse.elimination import prefers_factors, solve
+from rlx.sparse.elimination import needs_factors, solve
 from rlx.sparse.factors import Factors, factored, require_right_side
 from rlx.sparse.pattern import Integers, Pattern
 from rlx.tracing.pytree import register_pytree_node
@@ -101,13 +101,13 @@ class SparseMatrix:
         """Return x with `self @ x = b`, a vector `[n]` or a matrix `[n, k]`.
 
         By block elimination (`sparse.elimination`) in an order of small bandwidth, where rows are
-        exchanged within blocks; or by `lu`, where that is much less work and the diagonal has all
-        its entries. Derivatives are those of the solution: forward and reverse mode solve once
+        exchanged within blocks; or by `lu`, where blocks would be too large and the diagonal has
+        all its entries. Derivatives are those of the solution: forward and reverse mode solve once
         more. `ShapeError` for a matrix that is not square or another extent of `b`,
         `SingularMatrixError` where a block or an unknown cannot be eliminated.
         """
         require_right_side(self, b)
-        if self.dtype.kind != "c" and prefers_factors(self.pattern):
+        if self.dtype.kind != "c" and needs_factors(self.pattern):
             return self.lu().solve(b)
         right = rnp.asarray(b).astype(rnp.result_type(self.data, b))
         return custom_linear_solve(

@@ -39,12 +39,6 @@ class Structure:
     sources: Integers
     """The place of each of its entries in the values of the matrix."""
 
-    @property
-    def work(self) -> int:
-        """Multiplications and additions of a factorization with both factors."""
-        sizes = self.upper.row_sizes
-        return int(np.sum(sizes * (sizes + 1)))
-
 
 @functools.lru_cache(maxsize=32)
 def structure_of(pattern: Pattern) -> Structure:

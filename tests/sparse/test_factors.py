@@ -14,8 +14,8 @@ from scipy.sparse.linalg import splu
 import rlx
 import rlx.numpy as jnp
 from rlx.errors import ShapeError, SingularMatrixError, UnsupportedError
-from rlx.sparse import SparseMatrix
-from rlx.sparse.elimination import prefers_factors
+from rlx.sparse import SparseMatrix, elimination
+from rlx.sparse.elimination import needs_factors
 from rlx.sparse.ordering import minimum_degree, structure_of
 from rlx.sparse.pattern import Pattern, from_entries
 from tests.sparse.test_elimination import SYSTEMS, drawn, matrix_of
@@ -169,17 +169,27 @@ def test_systems_that_cannot_be_solved_are_refused() -> None:
             transform(lambda m: m.lu().solve(np.ones(2)))(matrix_of(np.ones((2, 2))))
 
 
-def test_solve_takes_the_factors_where_they_are_less_work() -> None:
+def test_solve_exchanges_rows_where_blocks_are_not_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wide matrix whose diagonal is stored and 0 has no factors, and a solution."""
     rng = np.random.default_rng(0)
-    mask = rng.random((300, 300)) < 0.004
-    network = drawn(mask)
-    matrix = matrix_of(network)
-    assert prefers_factors(matrix.pattern)
-    assert not prefers_factors(matrix_of(CASES["band"]).pattern)
-    absent = matrix_of(network - np.diag(np.diag(network)))  # rows must be exchanged
-    assert not prefers_factors(absent.pattern)
-    b = rng.normal(size=300)
-    np.testing.assert_allclose(network @ matrix.solve(b), b, rtol=1e-10)
+    rows, columns = np.nonzero(drawn(rng.random((150, 150)) < 0.05))
+    pattern = from_entries(rows, columns, (150, 150))
+    values = np.where(pattern.rows == pattern.indices, 0, rng.normal(size=pattern.nnz))
+    b = rng.normal(size=150)
+    matrix = SparseMatrix(values, pattern)
+    with pytest.raises(SingularMatrixError):
+        matrix.lu().solve(b)
+    np.testing.assert_allclose(matrix @ matrix.solve(b), b, rtol=1e-8, atol=1e-8)
+    needs_factors.cache_clear()
+    monkeypatch.setattr(elimination, "_LARGEST", 100)
+    assert needs_factors(pattern)
+    absent = np.where(np.eye(150), 0, matrix.todense())
+    assert not needs_factors(matrix_of(absent).pattern)  # rows must be exchanged
+    network = CASES["network"]
+    np.testing.assert_allclose(network @ matrix_of(network).solve(b[:60]), b[:60], rtol=1e-10)
+    needs_factors.cache_clear()
 
 
 def test_artifacts_solve_and_return_a_status(tmp_path: Path) -> None:
