@@ -196,18 +196,19 @@ PARAMS = {
 }
 
 
-def rows(count: int) -> Any:
-    return RANDOM.normal(size=(count, 32)).astype(np.float32)
+def rows(count: int, random: np.random.Generator = RANDOM) -> Any:
+    return random.normal(size=(count, 32)).astype(np.float32)
 
 
 @pytest.mark.parametrize("jitted", [False, True])
 def test_a_function_is_quantized_in_one_call_and_called_as_before(jitted: bool) -> None:
     function = rlx.jit(predict) if jitted else predict
-    done = rlx.quantize(function, [rows(16) for _ in range(4)], params=PARAMS)
+    random = np.random.default_rng(0)  # rows beyond those of the calibration are clipped
+    done = rlx.quantize(function, [rows(16, random) for _ in range(4)], params=PARAMS)
     assert [layer.name for layer in done.report.layers] == ["params_w0", "params_w1"]
     assert [str(done.params[name].dtype) for name in ("params_w0", "params_w1")] == ["int8"] * 2
     for count in (16, 3):  # other shapes are traced again
-        x = rows(count)
+        x = rows(count, random)
         expected, made = predict(PARAMS, x)["logits"], done(x)["logits"]
         assert np.linalg.norm(made - expected) < 0.03 * np.linalg.norm(expected)
 
