@@ -34,6 +34,7 @@ class Clients:
     def __init__(self, http: Any, until: float, most: int) -> None:
         self.http, self.until, self.most = http, until, most
         self.done, self.tokens = Counter[str](), 0
+        self.started = self.ended = time.monotonic()
         self.kinds = [self.whole, self.stream, self.leave, self.schema, self.embed]
 
     async def run(self, number: int) -> None:
@@ -112,7 +113,7 @@ async def attended(arguments: argparse.Namespace, url: str, pid: int) -> tuple[C
             await asyncio.wait(running, timeout=10)
             status = Path(f"/proc/{pid}/status").read_text()
             memory.append(int(status.partition("VmRSS:")[2].split()[0]))
-        await asyncio.gather(*running)
+        clients.ended = time.monotonic()
         return clients, memory
 
 
@@ -138,7 +139,8 @@ def main() -> None:
     print(f"{time.monotonic() - started:.0f} s with the start, {arguments.clients} clients")
     for kind, count in sorted(clients.done.items()):
         print(f"  {kind}: {count}")
-    print(f"{clients.tokens / arguments.seconds:.1f} tokens a second, of answers that were counted")
+    rate = clients.tokens / (clients.ended - clients.started)
+    print(f"{rate:.1f} tokens a second, of answers that were not left")
     quarter = memory[: max(1, len(memory) // 4)]
     print(f"memory: {max(quarter) >> 10} MB in the first quarter, {memory[-1] >> 10} MB at the end")
     if any(kind.startswith("lost") for kind in clients.done):
