@@ -1,4 +1,4 @@
-"""Models quantized by ONNX Runtime's own tools, beside ONNX Runtime.
+"""Models quantized by ONNX Runtime's own tools, compared with ONNX Runtime.
 
     python -m bench.quantized_models [model ...] [--forms dynamic qdq operators] [--threads 1 2]
 
