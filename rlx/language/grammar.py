@@ -42,7 +42,7 @@ class Grammar:
         library = _library()
         try:
             return cls(library.grammar_from("gbnf", _in_common_notation(text)))
-        except (ValueError, RecursionError) as error:
+        except (ValueError, OverflowError, RecursionError) as error:
             raise InputError(
                 f"the grammar cannot be read: {str(error)[:300]}",
                 remedy="write rules as `name ::= ...`, one of them called root",

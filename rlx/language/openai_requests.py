@@ -18,6 +18,8 @@ _REFUSED = ("best_of", "echo", "suffix", "functions", "function_call", "audio")
 _NUMBERS = ("top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty",
             "frequency_penalty")  # fmt: skip
 _MOST_STOPS = 16
+_LONGEST_GRAMMAR = 1 << 16
+"""Characters: the time that a grammar takes to read grows with the square of its rules."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -138,6 +140,11 @@ class Body:
             raise self.error("tools", "a list of objects")
         return tools or None
 
+    @property
+    def has_grammar(self) -> bool:
+        """True if a field may say what an answer must be."""
+        return any(self.fields.get(name) for name in ("tool_choice", "response_format", "grammar"))
+
     def grammar(self) -> Grammar | None:
         """Return what an answer must be: calls of tools, JSON, or a text of a GBNF grammar."""
         given = [g for g in (self._forced_calls(), self._format(), self._gbnf()) if g is not None]
@@ -152,6 +159,11 @@ class Body:
         text = self.fields.get("grammar") or None
         if text is not None and not isinstance(text, str):
             raise self.error("grammar", "a GBNF grammar, as a string")
+        if text is not None and len(text) > _LONGEST_GRAMMAR:
+            raise InputError(
+                f"a grammar of {len(text)} characters; it may have {_LONGEST_GRAMMAR}",
+                remedy="send a shorter one, or a schema as response_format",
+            )
         return None if text is None else Grammar.gbnf(text)
 
     def _format(self) -> Grammar | None:

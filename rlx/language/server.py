@@ -193,13 +193,15 @@ class _Service:
         seed = body.integer("seed", int(uuid.uuid4()) >> 65, -(1 << 63), (1 << 63) - 1)
         assert most is not None
         assert seed is not None
-        sampling, stops, grammar = body.sampling(), body.stops(), body.grammar()
+        sampling, stops = body.sampling(), body.stops()
         matchers: list[Matcher | None] = [None] * count
-        if grammar is not None:  # which may take long to compile
+        if body.has_grammar:  # which may take long to read and to compile
             async with self.compiling:
-                matchers = await asyncio.to_thread(
-                    lambda: [model.matcher(grammar) for _ in range(count)]
-                )
+                grammar = await asyncio.to_thread(body.grammar)
+                if grammar is not None:
+                    matchers = await asyncio.to_thread(
+                        lambda: [model.matcher(grammar) for _ in range(count)]
+                    )
         texts = [
             Text(list(prompt), sampling, (seed + number) % 2**64, matcher)
             for number, matcher in enumerate(matchers)

@@ -308,6 +308,8 @@ def test_64_clients_at_a_time(model: LanguageModel, served: Served) -> None:
         ({"messages": HELLO, "response_format": {"type": "json_schema", "json_schema": {
             "name": "x", "schema": {"type": "object", "not": {}}}}}, "cannot be kept to"),
         ({"messages": HELLO, "grammar": "root ::= ("}, "the grammar cannot be read"),
+        ({"messages": HELLO, "grammar": r'root ::= "\UFFFFFFFF"'}, "the grammar cannot be read"),
+        ({"messages": HELLO, "grammar": "#" * 65537}, "a grammar of 65537 characters"),
         ({"messages": HELLO, "grammar": 'root ::= "a"', "response_format": JSON}, "two grammars"),
         ({"messages": [{"role": "user", "content": "a" * 199}]}, "a prompt of 199 tokens"),
     ],
