@@ -41,8 +41,9 @@ def functions() -> Mapping[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     seen = set[int]()
     for module, prefix in MODULES.items():
-        for name, value in sorted(vars(importlib.import_module(module)).items()):
-            full = f"{prefix}.{name}"
+        source = importlib.import_module(module)
+        for name in dir(source):  # sorted, with what is imported at its first use
+            full, value = f"{prefix}.{name}", getattr(source, name)
             if _is_public(name, value) and full not in NOT_DRAWN and id(value) not in seen:
                 seen.add(id(value))
                 found[full] = value
