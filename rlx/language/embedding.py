@@ -135,11 +135,14 @@ def load_embedding(
 
 
 def stated_pooling(file: ModelFile) -> Any:
-    """Return how a file says that rows are pooled, or None."""
+    """Return how a file says that rows are pooled, which may be no `Pooling`, or None."""
     if not isinstance(file, Checkpoint):
         architecture = file.metadata["general.architecture"]
         number = file.metadata.get(f"{architecture}.pooling_type")
         return _BY_NUMBER.get(number) if isinstance(number, int) else None
     settings = file.settings("1_Pooling/config.json")
-    modes = [mode for name, mode in _BY_SETTING.items() if settings.get(name) is True]
-    return modes[0] if len(modes) == 1 else settings.get("pooling_mode")
+    names = [
+        name for name in settings if name.startswith("pooling_mode_") and settings[name] is True
+    ]
+    modes = [_BY_SETTING.get(name, name) for name in names]
+    return " and ".join(modes) if modes else settings.get("pooling_mode")

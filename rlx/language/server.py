@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from starlette.applications import Starlette
@@ -29,7 +29,7 @@ from rlx.errors import InputError, RlxError
 from rlx.language.embedding import stated_pooling
 from rlx.language.engine import Engine, EngineFullError, Job, Piece
 from rlx.language.grammar import Matcher
-from rlx.language.model import LanguageModel
+from rlx.language.model import LanguageModel, require_one_of
 from rlx.language.openai_requests import Body, tool_calls
 from rlx.language.streaming import TextStream
 from rlx.language.text import Pooling, Text, require_keep
@@ -274,6 +274,7 @@ class _Service:
         model = self.engine.model
         body.integer("dimensions", None, model.config.hidden, model.config.hidden)
         pooling: Pooling = stated_pooling(model.file) or "mean"
+        require_one_of("pooling of the model", pooling, get_args(Pooling))
         texts = [Text(prompt, pooling=pooling) for prompt in prompts]
         at_a_time = self.engine.slots
         for first in range(0, len(texts), at_a_time):

@@ -180,6 +180,10 @@ def test_folders_of_sentence_transformers_say_their_pooling(tmp_path: Path) -> N
         json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
     )
     assert load_embedding(folder).pooling == "cls"
+    for names in (["weightedmean_tokens"], ["cls_token", "mean_tokens"]):
+        settings.write_text(json.dumps({f"pooling_mode_{name}": True for name in names}))
+        with pytest.raises(InputError, match="there is no pooling"):
+            load_embedding(folder)
     settings.write_text("[]")
     with pytest.raises(FormatError, match="is no JSON object"):
         load_embedding(folder)

@@ -32,6 +32,7 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 pytest.importorskip("llguidance")
 
+from rlx.language import server  # noqa: E402
 from rlx.language.server import Limits, application  # noqa: E402
 
 CHAT, PLAIN = "/v1/chat/completions", "/v1/completions"
@@ -194,6 +195,15 @@ def test_embeddings_are_means_of_normalized_rows(model: LanguageModel, served: S
         found = np.array(answer["data"][0]["embedding"])
         assert np.allclose(found, expected / np.linalg.norm(expected), atol=1e-5)
     assert answer["usage"] == {"prompt_tokens": rows, "total_tokens": rows}
+
+
+def test_rows_are_not_pooled_in_another_way_than_the_file_says(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "stated_pooling", lambda _: "pooling_mode_max_tokens")
+    answer = served.post("/v1/embeddings", {"input": "ab"})
+    assert answer.status_code == 400
+    assert "pooling_mode_max_tokens" in answer.json()["error"]["message"]
 
 
 def test_long_prompts_are_read_in_pieces(
