@@ -134,8 +134,9 @@ class Matcher:
     def _allowed(self) -> Mask:
         bits = None if self.state.is_error() else self.state.compute_bitmask()
         if bits is None or self.state.is_error():
+            reason, _, _ = self.state.get_error().partition("\n<state>")  # of the library's parser
             raise InputError(
-                f"the grammar cannot be kept to: {self.state.get_error()[:300]}",
+                f"the grammar cannot be kept to: {reason[:300]}",
                 remedy="correct the grammar, or make it simpler",
             )
         each = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
