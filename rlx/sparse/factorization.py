@@ -236,12 +236,12 @@ def _substitute_reference(
         if transposed:
             first, second = second, first
         for row in range(size):
-            mine = slice(below[row], below[row + 1])
-            found[row] -= first[places[mine]] @ found[others[mine]]
+            for place in range(below[row], below[row + 1]):  # one by one, as the kernel does
+                found[row] -= first[places[place]] * found[others[place]]
             found[row] *= scale[row] if transposed else 1
         for row in reversed(range(size)):
-            mine = slice(starts[row], starts[row + 1])
-            found[row] -= second[mine] @ found[columns[mine]]
+            for place in range(starts[row], starts[row + 1]):
+                found[row] -= second[place] * found[columns[place]]
             found[row] *= 1 if transposed else scale[row]
         x[item][order] = found
     return x
