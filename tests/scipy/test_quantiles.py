@@ -54,6 +54,7 @@ def test_quantiles_of_truncated_normals_at_their_ends() -> None:
     assert np.isnan(stats.truncnorm.ppf(0.5, 2.0, 1.0))
 
 
+@pytest.mark.slow
 def test_quantiles_of_truncated_normals_have_derivatives() -> None:
     def f(x: Any) -> Any:
         return stats.truncnorm.ppf(x[0], x[1], x[2]) + stats.truncnorm.isf(x[0], x[1], x[2])
