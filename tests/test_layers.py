@@ -194,6 +194,28 @@ def test_nothing_in_the_core_names_splatting() -> None:
     assert {path for path in naming if not path.startswith("splat/")} == set()
 
 
+DECLARED_TOGETHER = {"rlx.ir.index_maps": "rlx.ir.ops"}
+"""Modules that are counted as part of a folder: bodies of ops are checked by index maps of ops."""
+
+
+def folder_graph(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return for every folder of a package, or module next to them, those that it imports from."""
+
+    def folder(name: str) -> str:
+        inside = ".".join(name.split(".")[:3])
+        return DECLARED_TOGETHER.get(inside, inside)
+
+    faces = {module_name(p.relative_to(ROOT)) for p in trees() if p.name == "__init__.py"}
+    found: dict[str, set[str]] = {folder(name): set() for name in graph}
+    for name, used in graph.items():
+        found[folder(name)] |= {folder(other) for other in used - faces} - {folder(name)}
+    return found
+
+
+def test_folders_import_each_other_in_one_direction() -> None:
+    assert not circle_in(folder_graph(import_graph()))
+
+
 def test_a_circle_is_found_where_there_is_one() -> None:
     tree = {"a": {"b", "d"}, "b": {"c"}, "c": {"b"}, "d": set[str]()}
     assert circle_in(tree) == ["b", "c"]

@@ -27,7 +27,7 @@ LEFT = {
     "passes/lowering/integer_ranges.py": 1,
     "passes/lowering/scaled_products.py": 1,
     "passes/memory/check.py": 2,
-    "passes/rewrites/reroll_reductions.py": 2,
+    "passes/fusion/reroll_reductions.py": 2,
     "passes/rewrites/simplify_arithmetic.py": 1,
     "passes/rewrites/simplify_shape.py": 1,
     "passes/vmap/rules/indexing.py": 1,

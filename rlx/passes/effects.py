@@ -1,4 +1,4 @@
-"""Programs without side effects, for what is computed again, such as rematerialized bodies."""
+"""Nodes whose values differ from run to run, and programs without side effects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from rlx.errors import GraphError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, Trait
-from rlx.passes.rewrite import ancestors, copy_node, finish, has_effect, map_bodies
+from rlx.passes.rewrite import ancestors, bodies_of, copy_node, finish, has_effect, map_bodies
+
+
+def is_impure(node: Node) -> bool:
+    """True if two equal nodes need not have equal values, in bodies included."""
+    bodies = bodies_of(node.attrs)
+    return node.op.has(Trait.IMPURE) or any(body.once(_holds_impure) for body in bodies)
+
+
+def _holds_impure(body: Graph) -> bool:
+    return any(map(is_impure, body.nodes))
 
 
 def without_effects(graph: Graph) -> Graph:

@@ -15,7 +15,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.reference.interpreter import fold
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.phases import setup_nodes
 from rlx.passes.rewrite import ancestors, copy_node, finish
 from rlx.quantization.report import Layer
 

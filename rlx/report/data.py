@@ -24,8 +24,8 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.printer import format_node
 from rlx.ir.shape import Symbol
-from rlx.passes.lowering.phases import setup_nodes
 from rlx.passes.memory.plan import MemoryPlan, Slot
+from rlx.passes.phases import setup_nodes
 from rlx.report.places import short_place
 from rlx.report.stages import Stages
 from rlx.report.why import WhySection, why_sections

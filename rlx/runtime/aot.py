@@ -23,8 +23,8 @@ from rlx.codegen.aot.manifest import parse_manifest, weights_of
 from rlx.codegen.aot.names import usable_artifact_name
 from rlx.codegen.aot.options import MSVC_FLAGS, PORTABLE_FLAGS, SMALL_FLAGS, Options
 from rlx.codegen.aot.weights import read_weights, weights_bytes
-from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
+from rlx.codegen.mpi_names import is_collective
 from rlx.dataclass import dataclass
 from rlx.errors import InputError, UnsupportedError
 from rlx.files import read_file

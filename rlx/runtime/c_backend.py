@@ -9,9 +9,9 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.foreign import foreign_symbols, slot_name
 from rlx.codegen.machine_code import MachineCode
+from rlx.codegen.mpi_names import is_collective
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, InputError
 from rlx.runtime.blas import find_blas, is_blas

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
 from rlx.codegen.foreign import foreign_symbols
 from rlx.codegen.llvm.module import LlvmModule, load_objects
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
+from rlx.codegen.mpi_names import is_collective
 from rlx.dataclass import dataclass
 from rlx.errors import UnsupportedError
 from rlx.runtime.backend import NativeModule

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, Node, Value
-from rlx.passes.lowering.phases import setup_nodes
-from rlx.passes.memory.views import root_of
+from rlx.passes.phases import setup_nodes
+from rlx.passes.views import root_of
 
 if TYPE_CHECKING:
     from rlx.passes.memory.plan import MemoryPlan

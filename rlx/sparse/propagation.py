@@ -28,8 +28,8 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import Index, index_map
 from rlx.ir.op import OpDef, Trait
 from rlx.ir.reference import fold as evaluate_node
+from rlx.passes.effects import is_impure
 from rlx.passes.rewrite import ancestors, bodies_of
-from rlx.passes.rewrites.common_subexpressions import is_impure
 from rlx.sparse.pattern import Integers, Pattern, empty, require_small, stack, union
 
 Array: TypeAlias = NDArray[Any]

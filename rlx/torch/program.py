@@ -19,8 +19,8 @@ from rlx.errors import ShapeError, SymbolicExtentError, UnsupportedError
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
+from rlx.passes.fusion.reroll_reductions import reroll_reductions
 from rlx.passes.rewrites.inline_calls import inline_calls
-from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.runtime.compile import compile
 from rlx.runtime.tune import tune
 from rlx.torch.interpreter import GraphFunction, size_of_draw

@@ -23,8 +23,8 @@ from rlx.ir.shape import Shape
 from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
 from rlx.passes.communication.varying import NONE, Axes, Varying
+from rlx.passes.fusion.reroll_reductions import reroll_reductions
 from rlx.passes.rewrites.inline_calls import inline_calls
-from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.runtime.arrays import frozen, unshared
 from rlx.tracing import eager
 from rlx.tracing.axes import rank_axes, varying_axes

@@ -21,7 +21,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.numbering import program_nodes
 from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen, choose, positions
 from rlx.tracing.axes import without_ranks

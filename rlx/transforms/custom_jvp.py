@@ -21,8 +21,8 @@ from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value
 from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
+from rlx.passes.algebra import zeros
 from rlx.passes.autodiff import vjp_in_graph
-from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen
 from rlx.tracing.bodies import body_of, line_of, merged

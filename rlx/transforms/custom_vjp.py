@@ -14,7 +14,7 @@ from typing import Any
 
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value
-from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.algebra import zeros
 from rlx.passes.autodiff.complex_cotangents import from_rules, to_rules
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen

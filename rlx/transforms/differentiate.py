@@ -13,13 +13,13 @@ from typing import Any
 from rlx.errors import InputError, ShapeError
 from rlx.ir.graph import Value
 from rlx.ir.source_lines import calling_source
+from rlx.passes.algebra import full, zeros
 from rlx.passes.autodiff import (
     NonDifferentiableError,
     custom_derivative,
     jvp_in_graph,
     vjp_in_graph,
 )
-from rlx.passes.autodiff.algebra import full, zeros
 from rlx.passes.autodiff.complex_cotangents import from_rules, to_rules
 from rlx.passes.autodiff.singular import remove_singularities
 from rlx.passes.communication.varying import Axes

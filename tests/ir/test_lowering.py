@@ -18,9 +18,9 @@ from rlx.ir.serialize import dumps, fingerprint, loads
 from rlx.ir.verify import errors_of
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.fusion.fuse import fuse
-from rlx.passes.loops.bufferize import bufferize_loops
 from rlx.passes.loops.fuse_loop_bodies import fuse_loop_bodies
 from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
+from rlx.passes.memory.bufferize import bufferize_loops
 from rlx.passes.rewrite import apply_rewrites, copy_node, rewrite, with_lowering
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.decompose import decompose

@@ -1,17 +1,14 @@
-"""C that kernels call to reach other ranks: functions over MPI, from a template.
-
-What folds elements is named by what it does: `rlx_mpi_all_reduce_sum_f32`.
-"""
+"""C that kernels call to reach other ranks: functions over MPI, from a template."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlx.codegen.mpi_names import PREFIX, fold_name, is_collective
 from rlx.codegen.text import Emitted, identifier
 from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 
-PREFIX = "rlx_mpi_"
 _TYPES = {
     DType.F32: "MPI_FLOAT",
     DType.F64: "MPI_DOUBLE",
@@ -61,16 +58,6 @@ class Reduction:
     @property
     def c_type(self) -> Emitted:
         return identifier(_C_FLOATS[self.dtype])
-
-
-def is_collective(symbol: str) -> bool:
-    """True for a function that reaches other ranks, and is built with MPI."""
-    return symbol.startswith(PREFIX)
-
-
-def fold_name(collective: str, reduction: str, dtype: DType) -> str:
-    """Return the name, without prefix, of the function that folds `dtype` over ranks."""
-    return f"{collective}_{reduction}_{dtype}"
 
 
 def _folds(symbols: Sequence[str], collective: str) -> list[Reduction]:

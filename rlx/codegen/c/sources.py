@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlx.codegen.c.collectives import collectives_text, is_collective
+from rlx.codegen.c.collectives import collectives_text
+from rlx.codegen.mpi_names import is_collective
 from rlx.errors import GraphError
 
 SOURCES: dict[str, str] = {}

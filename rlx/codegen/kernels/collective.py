@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlx.codegen.c.collectives import PREFIX, fold_name
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.expr import E, Operand, const, index, select
 from rlx.codegen.loops.nodes import Address, Buffer, Prim, Status, ValueType
+from rlx.codegen.mpi_names import PREFIX, fold_name
 from rlx.errors import UnsupportedError
 
 

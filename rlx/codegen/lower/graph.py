@@ -25,9 +25,9 @@ from rlx.errors import GraphError, blamed
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.numbering import number_nodes
-from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.passes.memory.planner import ALIGNMENT, plan_memory
+from rlx.passes.phases import execution_order, setup_nodes
 from rlx.progress import stage
 from rlx.target import Target
 

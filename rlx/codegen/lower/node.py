@@ -9,7 +9,7 @@ from rlx.codegen.schedule import AnyThunk
 from rlx.errors import blamed
 from rlx.ir.graph import Node
 from rlx.ir.op import Trait
-from rlx.passes.memory.views import view_of
+from rlx.passes.views import view_of
 
 
 def lower_node(node: Node, place: Placement) -> Sequence[AnyThunk]:

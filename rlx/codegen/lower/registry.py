@@ -24,7 +24,7 @@ from rlx.ir.registry import Registry
 from rlx.ir.types import TensorType
 from rlx.passes.memory.bodies import OUTSIDE
 from rlx.passes.memory.plan import MemoryPlan
-from rlx.passes.memory.views import view_of
+from rlx.passes.views import view_of
 
 
 @dataclass(frozen=True, slots=True)

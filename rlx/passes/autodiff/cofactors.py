@@ -16,7 +16,7 @@ import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.graph import Value
-from rlx.passes.autodiff.algebra import expand_to, reshape_to, swap_last
+from rlx.passes.algebra import expand_to, reshape_to, swap_last
 
 _MOST_BY_PRODUCTS = 3
 """Up to this extent cofactors are written out: exact to all orders for every rank."""

@@ -8,7 +8,7 @@ by the conjugate, `g = (df/dx + i df/dy) / 2`, of which a tangent `t` gives `2 R
 from __future__ import annotations
 
 from rlx.ir.graph import Value
-from rlx.passes.autodiff.algebra import conjugate
+from rlx.passes.algebra import conjugate
 
 
 def from_rules(cotangent: Value) -> Value:

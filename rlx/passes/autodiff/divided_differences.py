@@ -33,7 +33,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
 from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import expand_to, full, reshape_to, swap_last, unbroadcast, zeros
+from rlx.passes.algebra import expand_to, full, reshape_to, swap_last, unbroadcast, zeros
 from rlx.passes.autodiff.rules.decompositions import (
     column_of,
     diagonal_mask,

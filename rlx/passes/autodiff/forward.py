@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
-from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.algebra import zeros
 from rlx.passes.autodiff.derived import derivative_type
 from rlx.passes.autodiff.errors import NonDifferentiableError, UnknownInputError
 from rlx.passes.autodiff.prepare import prepare, set_outputs_like

@@ -24,7 +24,7 @@ from rlx.dataclass import dataclass
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef
 from rlx.ir.registry import Registry
-from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, under_mask, zeros
+from rlx.passes.algebra import conjugate, expand_to, unbroadcast, under_mask, zeros
 from rlx.passes.autodiff.derived import Decline
 from rlx.passes.autodiff.derived import Derivatives as Derivatives
 

@@ -14,7 +14,7 @@ from typing import Literal
 from rlx.dataclass import dataclass
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Value
-from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.algebra import zeros
 from rlx.passes.autodiff.complex_cotangents import from_rules, to_rules
 from rlx.passes.autodiff.derived import derivative_type
 from rlx.passes.autodiff.errors import (

@@ -20,7 +20,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OpDef, Trait
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import expand_to, full
+from rlx.passes.algebra import expand_to, full
 from rlx.passes.autodiff.registry import zeros_everywhere
 from rlx.passes.autodiff.sweep import carries, push_forward
 from rlx.passes.rewrite import (
@@ -36,7 +36,7 @@ from rlx.passes.rewrite import (
 )
 from rlx.passes.rewrite import finish as finish_graph
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
-from rlx.passes.rewrites.scalars import number
+from rlx.passes.scalars import number
 
 _AXES = ("_contracting", "_batch")
 _DECOMPOSITIONS = "rlx.ir.ops.decompositions"

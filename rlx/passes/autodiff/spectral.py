@@ -31,7 +31,7 @@ from rlx.ir.op import OpDef, Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import (
+from rlx.passes.algebra import (
     expand_to,
     extent_product,
     full,

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
-from rlx.passes.autodiff.algebra import add_under_mask
+from rlx.passes.algebra import add_under_mask
 from rlx.passes.autodiff.derived import (
     Decline,
     Derived,

@@ -15,7 +15,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reports import Report
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.algebra import zeros
 
 NUMBER = TensorType(DType.I32, ())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.passes.rewrite import Replacement, Rewritten, apply_rewrites, graph_pass, rewrite
-from rlx.passes.rewrites.scalars import splat
+from rlx.passes.scalars import splat
 
 
 @graph_pass

@@ -29,7 +29,7 @@ from rlx.passes.fusion.groups import Group, Groups
 from rlx.passes.fusion.long_bodies import join_cut_regions
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_fusable
 from rlx.passes.fusion.reasons import Obstacle, Reason
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.phases import setup_nodes
 
 
 class Claims:

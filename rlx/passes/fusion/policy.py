@@ -12,7 +12,7 @@ from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.reduction import reduced_axes
 from rlx.ir.ops.shape import iota
 from rlx.ir.shape import product, upper
-from rlx.passes.rewrites.common_subexpressions import is_impure
+from rlx.passes.effects import is_impure
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map
 from rlx.ir.op import Trait
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_fusable
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.phases import setup_nodes
 
 _MOST_ONCE = 32
 """Operations that are computed where they are read if that is once: bodies stay small."""

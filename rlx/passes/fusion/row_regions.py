@@ -14,11 +14,11 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import Position, address, composed, identity, index_map
 from rlx.ir.op import Trait
 from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.passes.effects import is_impure
 from rlx.passes.fusion.policy import FusionPolicy
 from rlx.passes.fusion.regions import connected, contracted
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.phases import setup_nodes
 from rlx.passes.rewrite import GraphPass, Rewritten, over_bodies, unchanged
-from rlx.passes.rewrites.common_subexpressions import is_impure
 from rlx.target import Target
 
 SHORTEST_ROW = 8

@@ -12,12 +12,12 @@ from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
+from rlx.passes.effects import is_impure
 from rlx.passes.fusion.known_zeros import Terms, count_live_terms, has_known_zeros
 from rlx.passes.fusion.regions import connected, contracted
 from rlx.passes.loops.nests import count_terms, has_elements, is_composed
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.phases import setup_nodes
 from rlx.passes.rewrite import GraphPass, Rewritten, over_bodies, unchanged
-from rlx.passes.rewrites.common_subexpressions import is_impure
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.target import Target
 

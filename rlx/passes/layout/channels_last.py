@@ -32,7 +32,7 @@ from rlx.ir.ops.conv_geometry import attributes_of
 from rlx.ir.shape import Shape, normalize_axis, product, upper
 from rlx.passes.layout.convolution_tiles import LEAST_WORK, is_pointwise, sliding_of
 from rlx.passes.layout.winograd_tiles import choose_winograd, images_of, sums_integers
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.phases import setup_nodes
 from rlx.passes.rewrite import GraphPass, Rewritten, copy_node, finish, unchanged
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.target import Target

@@ -6,9 +6,9 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts, is_loop, loop_signature, rebuild_loop
 from rlx.ir.op import KINDS, Trait
+from rlx.passes.effects import is_impure
 from rlx.passes.loops.rebuild_body import BodyBuilder
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
-from rlx.passes.rewrites.common_subexpressions import is_impure
 
 
 @graph_pass

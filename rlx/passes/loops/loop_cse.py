@@ -14,6 +14,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import is_loop, loop_signature, rebuild_loop, stacked
 from rlx.ir.op import Trait, may_hold_bodies
+from rlx.passes.effects import is_impure
 from rlx.passes.rewrite import (
     GraphPass,
     Rewritten,
@@ -23,7 +24,7 @@ from rlx.passes.rewrite import (
     graph_pass,
     rebuild,
 )
-from rlx.passes.rewrites.common_subexpressions import common_subexpressions, is_impure
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 
 
 @graph_pass

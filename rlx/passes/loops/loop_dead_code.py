@@ -10,6 +10,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts, loop_signature, rebuild_loop
 from rlx.ir.op import Trait
+from rlx.passes.effects import is_impure
 from rlx.passes.loops.rebuild_body import restricted
 from rlx.passes.rewrite import (
     Rewritten,
@@ -21,7 +22,6 @@ from rlx.passes.rewrite import (
     is_leaf,
     unchanged,
 )
-from rlx.passes.rewrites.common_subexpressions import is_impure
 
 
 @graph_pass

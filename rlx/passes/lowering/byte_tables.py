@@ -22,7 +22,7 @@ from rlx.ir.op import Trait
 from rlx.ir.ops.byte_tables import ENTRIES
 from rlx.ir.shape import product, upper
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
-from rlx.passes.rewrites.scalars import splat
+from rlx.passes.scalars import splat
 from rlx.target import Target
 
 _BYTES = (DType.I8, DType.U8)

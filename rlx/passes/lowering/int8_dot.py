@@ -42,7 +42,7 @@ from rlx.passes.layout.split_product import Matrices
 from rlx.passes.layout.tile_convolutions import choose_tile as choose_image_tile
 from rlx.passes.layout.tile_convolutions import every_window
 from rlx.passes.lowering.integer_ranges import EXACT, range_of
-from rlx.passes.rewrites.scalars import splat
+from rlx.passes.scalars import splat
 from rlx.target import Target
 
 _FEWEST = 4

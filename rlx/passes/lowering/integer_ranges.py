@@ -10,7 +10,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
-from rlx.passes.rewrites.scalars import splat
+from rlx.passes.scalars import splat
 
 EXACT = 1 << 24
 """Integers up to here are f32 numbers."""

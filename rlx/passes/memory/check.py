@@ -14,9 +14,9 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import row_major_strides
-from rlx.passes.lowering.phases import setup_nodes
 from rlx.passes.memory.bodies import OUTSIDE
 from rlx.passes.memory.plan import MemoryPlan, Slot
+from rlx.passes.phases import setup_nodes
 
 
 def check_plan(plan: MemoryPlan, *, alignment: int = 64) -> None:

@@ -14,9 +14,9 @@ from rlx.ir.loop_signature import is_loop, loop_signature
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
 from rlx.passes.loops.fuse_loop_bodies import LARGEST_VALUE
-from rlx.passes.lowering.phases import execution_order, setup_nodes
-from rlx.passes.memory.views import root_of, view_of
+from rlx.passes.phases import execution_order, setup_nodes
 from rlx.passes.rewrite import is_leaf
+from rlx.passes.views import root_of, view_of
 
 
 @dataclass(slots=True, eq=False)

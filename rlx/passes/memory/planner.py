@@ -19,8 +19,8 @@ from rlx.passes.memory.bodies import OUTSIDE, outside_values
 from rlx.passes.memory.liveness import Liveness, Range, find_body_liveness, find_liveness
 from rlx.passes.memory.placement import Buffer, align_up, maximal_live, place
 from rlx.passes.memory.plan import MemoryPlan, Slot
-from rlx.passes.memory.views import root_of, view_of
 from rlx.passes.rewrite import bodies_of
+from rlx.passes.views import root_of, view_of
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""

@@ -6,8 +6,8 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.memory.bodies import OUTSIDE
 from rlx.passes.memory.plan import MemoryPlan, Slot
-from rlx.passes.memory.views import view_of
 from rlx.passes.rewrite import is_leaf
+from rlx.passes.views import view_of
 
 
 def format_plan(plan: MemoryPlan) -> str:

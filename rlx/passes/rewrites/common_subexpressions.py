@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import Trait, may_hold_bodies
-from rlx.passes.rewrite import Rewritten, bodies_of, graph_pass, is_leaf, rebuild
+from rlx.ir.op import Trait
+from rlx.passes.effects import is_impure
+from rlx.passes.rewrite import Rewritten, graph_pass, is_leaf, rebuild
 
 
 @graph_pass
@@ -28,19 +29,6 @@ def common_subexpressions(graph: Graph) -> Rewritten:
 
 def _is_unique(node: Node) -> bool:
     return is_leaf(node) or is_impure(node) or not node.results
-
-
-def is_impure(node: Node) -> bool:
-    """True if two equal nodes need not have equal values, in bodies included."""
-    if node.op.has(Trait.IMPURE):
-        return True
-    if not may_hold_bodies(type(node.attrs)):
-        return False
-    return any(body.once(_holds_impure) for body in bodies_of(node.attrs))
-
-
-def _holds_impure(body: Graph) -> bool:
-    return any(map(is_impure, body.nodes))
 
 
 def _key(node: Node, same_as: dict[Value, Value]) -> Hashable:

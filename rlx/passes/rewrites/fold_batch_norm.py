@@ -20,8 +20,8 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.shape import normalize_axis, product
-from rlx.passes.autodiff.algebra import reshape_to
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.algebra import reshape_to
+from rlx.passes.phases import setup_nodes
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
 from rlx.passes.rewrites.dead_code import dead_code
 

@@ -9,6 +9,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.reference import fold
+from rlx.passes.effects import is_impure
 from rlx.passes.rewrite import (
     Replacement,
     Rewritten,
@@ -17,7 +18,6 @@ from rlx.passes.rewrite import (
     graph_pass,
     rewrite,
 )
-from rlx.passes.rewrites.common_subexpressions import is_impure
 
 LARGEST_FOLDED = 1 << 20
 """Bytes: above this a value is cheaper to compute in `setup` than to carry in the artifact."""

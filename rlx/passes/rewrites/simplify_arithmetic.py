@@ -13,9 +13,9 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import Trait
+from rlx.passes.algebra import full
 from rlx.passes.rewrite import LocalRewrite, rewrite
-from rlx.passes.rewrites.scalars import (
-    fill,
+from rlx.passes.scalars import (
     is_negative_zero,
     is_nonnegative,
     is_power_of_two,
@@ -42,7 +42,7 @@ def sub_of_zero_or_itself(node: Node) -> Value | None:
     if scalar == 0 and left.type == node.result.type and not is_negative_zero(scalar):
         return left
     if left is right and left.dtype.is_int:  # inf - inf and NaN - NaN are NaN
-        return fill(left.graph, left.type, 0)
+        return full(left.graph, left.type, 0)
     return None
 
 
@@ -58,7 +58,7 @@ def mul_by_one(node: Node) -> Value | None:
 def mul_by_zero(node: Node) -> Value | None:
     """Integers only: 0 * inf and 0 * NaN are NaN, 0 * -1 is -0.0."""
     if any(number(operand) == 0 for operand in node.operands) and node.result.dtype.is_int:
-        return fill(node.result.graph, node.result.type, 0)
+        return full(node.result.graph, node.result.type, 0)
     return None
 
 
@@ -79,7 +79,7 @@ def div_by_power_of_two(node: Node) -> Value | None:
         return left
     if scalar is None or not node.result.dtype.is_float or not is_power_of_two(scalar):
         return None
-    inverse = fill(left.graph, right.type, 1.0 / scalar)
+    inverse = full(left.graph, right.type, 1.0 / scalar)
     return ops.mul(left, inverse)
 
 
@@ -92,7 +92,7 @@ def pow_of_small_exponent(node: Node) -> Value | None:
         return None
     powered: Value | None = None
     if scalar == 0:
-        powered = fill(base.graph, base.type, 1)
+        powered = full(base.graph, base.type, 1)
     elif scalar == 1:
         powered = base
     elif scalar == 2:

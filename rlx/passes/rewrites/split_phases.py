@@ -28,7 +28,7 @@ from rlx.ir.ops.conv_geometry import (
     result_extents,
     static,
 )
-from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.algebra import zeros
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 
 

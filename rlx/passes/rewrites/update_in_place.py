@@ -15,7 +15,7 @@ from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis
 from rlx.ir.types import TensorType
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
-from rlx.passes.rewrites.scalars import splat
+from rlx.passes.scalars import splat
 
 _DEEPEST = 6
 """Sums within sums that are looked through, so that long chains take no long time."""

@@ -11,12 +11,12 @@ from rlx.errors import GraphError, InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.shape import Dim
-from rlx.passes.lowering.copy_outputs import copy_outputs
-from rlx.passes.lowering.phases import setup_nodes
 from rlx.passes.memory.check import check_plan, plan_faults
+from rlx.passes.memory.copy_outputs import copy_outputs
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.passes.memory.planner import plan_memory
 from rlx.passes.memory.report import format_plan
+from rlx.passes.phases import setup_nodes
 from tests.passes.models import encoder, prepared
 from tests.properties.graphs import random_graphs
 

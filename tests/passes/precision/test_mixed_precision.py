@@ -16,7 +16,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.op import Trait
 from rlx.ir.verify import verify
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.phases import setup_nodes
 from rlx.passes.pipeline import pipeline
 from rlx.passes.precision.mixed_precision import at_precision, mixed_precision
 from rlx.passes.precision.policy import MixedPrecision

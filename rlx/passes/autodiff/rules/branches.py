@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.passes.autodiff.algebra import or_zeros
+from rlx.passes.algebra import or_zeros
 from rlx.passes.autodiff.derived import Derivatives, Sparse, place, present
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.sweep import carries, jvp_in_graph, vjp_in_graph

@@ -11,7 +11,7 @@ from rlx.ir.graph import Value
 from rlx.ir.ops.channel_norm import grouped_axes, grouped_shape, other_axes, standardized
 from rlx.ir.ops.norm import along_axis
 from rlx.ir.ops.precision import in_single_precision
-from rlx.passes.autodiff.algebra import divide_by_count, or_zeros, reshape_to
+from rlx.passes.algebra import divide_by_count, or_zeros, reshape_to
 from rlx.passes.autodiff.registry import Derivatives, Pullback, vjp
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.passes.autodiff.algebra import or_zeros
+from rlx.passes.algebra import or_zeros
 from rlx.passes.autodiff.derived import Decline, Derivatives
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.through import pull_through, push_through
-from rlx.passes.rewrites.scalars import number
+from rlx.passes.scalars import number
 
 
 @vjp(ops.custom_call)

@@ -14,7 +14,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.solve import diagonal_of
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import adjoint, reshape_to, swap_last
+from rlx.passes.algebra import adjoint, reshape_to, swap_last
 from rlx.passes.autodiff.errors import NonDifferentiableError
 from rlx.passes.autodiff.registry import Derivatives, Pushforward, jvp, nondifferentiable
 

@@ -11,7 +11,7 @@ import math
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, under_mask, zeros
+from rlx.passes.algebra import conjugate, expand_to, unbroadcast, under_mask, zeros
 from rlx.passes.autodiff.directions import are_many
 from rlx.passes.autodiff.registry import (
     Derivatives,

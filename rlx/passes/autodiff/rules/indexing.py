@@ -10,7 +10,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, normalize_axis, upper
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import reshape_to, zeros
+from rlx.passes.algebra import reshape_to, zeros
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,

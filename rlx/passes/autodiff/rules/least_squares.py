@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Value
-from rlx.passes.autodiff.algebra import adjoint
+from rlx.passes.algebra import adjoint
 from rlx.passes.autodiff.registry import Derivatives, Pushforward, jvp
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.shape import product
-from rlx.passes.autodiff.algebra import adjoint, reshape_to, unbroadcast
+from rlx.passes.algebra import adjoint, reshape_to, unbroadcast
 from rlx.passes.autodiff.registry import bilinear
 
 

@@ -13,16 +13,16 @@ from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts, loop_signature
-from rlx.passes.autodiff.algebra import or_zeros, zeros
+from rlx.passes.algebra import or_zeros, zeros
 from rlx.passes.autodiff.derived import Derivatives, Sparse, place, present
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.residuals import choose_residuals, invariant_values
 from rlx.passes.autodiff.sweep import active_values, jvp_in_graph, vjp_in_graph
 from rlx.passes.autodiff.through import pull_through
+from rlx.passes.loops.hoist_updates import hoist_updates
 from rlx.passes.loops.loop_steps import LoopStep, fresh_input, name_of
 from rlx.passes.loops.segment_scans import segmented
 from rlx.passes.rewrite import ancestors
-from rlx.passes.rewrites.hoist_updates import hoist_updates
 
 
 @dataclass(frozen=True, slots=True)

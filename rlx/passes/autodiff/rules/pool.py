@@ -14,7 +14,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.ops.pool_geometry import PoolAttributes, WindowAxis
 from rlx.ir.shape import Extent, is_at_most
-from rlx.passes.autodiff.algebra import expand_to, reshape_to, zeros
+from rlx.passes.algebra import expand_to, reshape_to, zeros
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, vjp
 
 

@@ -20,7 +20,7 @@ from rlx.ir.graph import Value
 from rlx.ir.op import Attrs, OpDef
 from rlx.ir.ops.quant import lsq_slope, spread
 from rlx.ir.shape import product
-from rlx.passes.autodiff.algebra import reshape_to, swap_last
+from rlx.passes.algebra import reshape_to, swap_last
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,

@@ -8,7 +8,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, normalize_axis, upper
-from rlx.passes.autodiff.algebra import (
+from rlx.passes.algebra import (
     divide_by_count,
     expand_to,
     extent_product,

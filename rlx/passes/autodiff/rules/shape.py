@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, normalize_axis
-from rlx.passes.autodiff.algebra import inverse_permutation, reshape_to, unbroadcast
+from rlx.passes.algebra import inverse_permutation, reshape_to, unbroadcast
 from rlx.passes.autodiff.registry import Derivatives, Pullback, linear
 
 

@@ -7,7 +7,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.ops.solve import diagonal_of, identity, times, widened
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import (
+from rlx.passes.algebra import (
     adjoint,
     conjugate,
     expand_to,

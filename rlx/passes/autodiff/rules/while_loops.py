@@ -15,7 +15,7 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
-from rlx.passes.autodiff.algebra import or_zeros
+from rlx.passes.algebra import or_zeros
 from rlx.passes.autodiff.derived import Derivatives, place, present
 from rlx.passes.autodiff.errors import NoDerivativeError
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp

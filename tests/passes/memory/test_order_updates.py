@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph
-from rlx.passes.lowering.copy_outputs import copy_outputs
-from rlx.passes.lowering.order_updates import order_updates
 from rlx.passes.memory.check import check_plan
+from rlx.passes.memory.copy_outputs import copy_outputs
+from rlx.passes.memory.order_updates import order_updates
 from rlx.passes.memory.planner import plan_memory
 
 

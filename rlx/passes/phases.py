@@ -5,9 +5,9 @@ from __future__ import annotations
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
 from rlx.ir.symbols import attribute_symbols
-from rlx.passes.memory.views import view_of
+from rlx.passes.effects import is_impure
 from rlx.passes.rewrite import is_leaf
-from rlx.passes.rewrites.common_subexpressions import is_impure
+from rlx.passes.views import view_of
 
 _OF_EVERY_RUN = frozenset({Trait.EXPANDS, Trait.FOREIGN})
 """Traits of what is not computed once and kept."""

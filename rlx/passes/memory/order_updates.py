@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rlx.ir.graph import Graph, Node
 from rlx.passes.memory.liveness import updates_of
-from rlx.passes.memory.views import root_of, view_of
 from rlx.passes.ordering import sorted_by_need
 from rlx.passes.rewrite import Rewritten, graph_pass, rebuild, unchanged
+from rlx.passes.views import root_of, view_of
 
 
 @graph_pass

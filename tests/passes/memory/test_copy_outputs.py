@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph
-from rlx.passes.lowering.copy_outputs import copy_outputs
+from rlx.passes.memory.copy_outputs import copy_outputs
 from tests.passes.text import assert_becomes, assert_unchanged
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.graph import Graph, Value
+from rlx.ir.graph import Value
 from rlx.ir.op import Trait
-from rlx.ir.types import TensorType
 
 
 def splat(value: Value) -> Any:
@@ -55,10 +52,3 @@ def is_nonnegative(value: Value) -> bool:
     if value.op is ops.square:
         return not value.dtype.is_complex and value.dtype.is_float
     return value.op is ops.mul and value.node.operands[0] is value.node.operands[1]
-
-
-def fill(graph: Graph, type: TensorType, scalar: int | float) -> Value:
-    """Return a tensor of `type` filled with `scalar`, stored as one element."""
-    one = graph.constant(np.asarray(scalar), type.dtype)
-    filled: Value = one if not type.shape else ops.expand(one, shape=type.shape)
-    return filled

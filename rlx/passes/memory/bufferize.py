@@ -12,10 +12,10 @@ from rlx.ir.literal import Literal
 from rlx.ir.loop_signature import is_loop, loop_signature
 from rlx.ir.op import Attrs, Trait
 from rlx.passes.loops.rebuild_body import BodyBuilder
-from rlx.passes.lowering.copy_outputs import copy_outputs
-from rlx.passes.lowering.order_updates import order_updates
-from rlx.passes.memory.views import root_of
+from rlx.passes.memory.copy_outputs import copy_outputs
+from rlx.passes.memory.order_updates import order_updates
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
+from rlx.passes.views import root_of
 
 
 @graph_pass

@@ -15,10 +15,10 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
 from rlx.ir.reference import evaluate
+from rlx.passes.loops.hoist_updates import hoist_updates
 from rlx.passes.rewrite import bodies_of
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.dead_code import dead_code
-from rlx.passes.rewrites.hoist_updates import hoist_updates
 from rlx.passes.rewrites.update_in_place import update_in_place
 
 X = np.array([[np.nan, -0.0, 1.5, 3.0], [np.inf, 5.0, -2.0, 0.0], [7.0, 8.0, 9.0, 1.0]] * 4)

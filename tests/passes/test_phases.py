@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph
-from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.phases import setup_nodes
 
 
 def test_decoded_weights_are_not_kept() -> None:

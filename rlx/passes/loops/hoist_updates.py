@@ -17,8 +17,8 @@ from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
 from rlx.passes.loops.rebuild_body import BodyBuilder
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, live_nodes, rewrite
-from rlx.passes.rewrites.scalars import splat
 from rlx.passes.rewrites.update_in_place import slice_in_zeros
+from rlx.passes.scalars import splat
 
 _MOST_UPDATES = 8
 _SMALL = 4

@@ -1,4 +1,4 @@
-"""Tensor manipulations that derivative rules share: zeros, broadcasting, adjoints."""
+"""Tensor manipulations that rules and rewrites share: zeros, broadcasting, adjoints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Extent, Shape, normalize_axis, product
 from rlx.ir.types import TensorType
-from rlx.passes.rewrites.scalars import number
+from rlx.passes.scalars import number
 
 
 def full(graph: Graph, type: TensorType, value: float) -> Value:

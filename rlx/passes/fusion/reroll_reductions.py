@@ -24,8 +24,8 @@ import numpy as np
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.effects import is_impure
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, is_leaf, unchanged
-from rlx.passes.rewrites.common_subexpressions import is_impure
 
 LEAST_TERMS = 16
 """Fewer terms than this are left as they are written."""

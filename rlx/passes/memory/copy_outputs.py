@@ -6,8 +6,8 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
 from rlx.passes.memory.liveness import DonationCheck
-from rlx.passes.memory.views import root_of
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
+from rlx.passes.views import root_of
 
 
 @graph_pass

@@ -14,7 +14,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.ir.verify import verify
-from rlx.passes.rewrites.reroll_reductions import reroll_reductions
+from rlx.passes.fusion.reroll_reductions import reroll_reductions
 
 COUNT = 40
 
