@@ -24,16 +24,23 @@ class Architecture:
     """The tokens that a layer with a window attends to; 0 for all."""
     window_period: int = 1
     """Every so many layers one has no window: the last of them. 1: all layers have it, 0: none."""
+    window_is_chunk: bool = False
+    """True if positions are divided into chunks as long as the window, and tokens attend to those
+    of their own; without chunks all layers have rope, and no temperature."""
     local_rope_base: float | None = None
     """The base of layers with a window, whose rope is not scaled then."""
     plain_rope_period: int = 0
     """Every so many layers one has no rope: the last of them. 0: all layers have it."""
+    tempers_plain: bool = False
+    """True if queries of layers without rope are multiplied by a temperature, and no others are."""
     attention_cap: float | None = None
     logit_cap: float | None = None
     scale_of_width_at: int | None = None
     """The number of layers at which scores are scaled by the hidden size over the heads."""
     shares_sum_to_1: bool = True
     """True if the shares of the chosen experts are divided by their sum."""
+    weighs_inputs: bool = False
+    """True if rows are multiplied by the sigmoids of their experts' scores before these."""
     ffn_norm: str = "ffn_norm"
     """The norm before the feed-forward network."""
     final_norm: str = "output_norm"
@@ -52,6 +59,10 @@ class Architecture:
 
 ARCHITECTURES = {
     "llama": Architecture(interleaved_rope=True),
+    "llama4": Architecture(
+        interleaved_rope=True, plain_rope_period=4, window=8192, window_period=4,
+        window_is_chunk=True, tempers_plain=True, weighs_inputs=True,
+    ),
     "mistral3": Architecture(interleaved_rope=True),
     "granite": Architecture(interleaved_rope=True),
 
@@ -72,6 +83,7 @@ ARCHITECTURES = {
         interleaved_rope=True, shares_sum_to_1=False, yarn_scales_scores=True
     ),
     "mamba2": Architecture(attends=False),
+    "falcon-h1": Architecture(),
     "qwen3next": Architecture(ffn_norm="post_attention_norm"),
     "lfm2": Architecture(final_norm="token_embd_norm"),
     "bert": Architecture(activation="gelu", plain_rope_period=1, is_causal=False),

@@ -8,7 +8,6 @@ Tensors are mapped, and converted when they are read: to f32, or packed if `quan
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
@@ -54,6 +53,8 @@ class _Stored:
     parts: tuple[Array, ...]
     is_stack: bool
     added: float = 0.0
+    scale: Array | None = None
+    """What all rows of a matrix are multiplied by, or each."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,7 +67,19 @@ class _Stored:
         """Return f32: the mapped file's own numbers where it has these."""
         each = [part.astype(np.float32, copy=False) for part in self.parts]
         whole = np.stack(each) if self.is_stack else each[0].reshape(self.shape)
+        if self.scale is not None:
+            whole = whole * self._scale_of_rows
         return whole + np.float32(self.added) if self.added else whole
+
+    @property
+    def _scale_of_rows(self) -> NDArray[np.float32]:
+        assert self.scale is not None
+        if self.scale.size not in (1, self.shape[0]):
+            raise FormatError(
+                f"a matrix of {self.shape[0]} rows, of which the config scales {self.scale.size}",
+                remedy="get the folder again",
+            )
+        return self.scale.astype(np.float32)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +148,7 @@ def read(
         translation = translated(config, config_path)
         files = _files(folder, budget, limits)
         is_tied = config.get("tie_word_embeddings") is True
-        stored = _stored(files, kind, is_tied)
+        stored = _stored(files, kind, is_tied, translation.scales)
     stored |= {name: _Stored((value,), False) for name, value in translation.factors.items()}
     tensors = {name: _info(name, tensor, quantize) for name, tensor in stored.items()}
     words = json.dumps([config, str(quantize)], sort_keys=True)
@@ -192,7 +205,10 @@ def _is_name(value: Any) -> bool:
 
 
 def _stored(
-    files: Mapping[str, MappedSafetensors], kind: ModelType, is_tied: bool
+    files: Mapping[str, MappedSafetensors],
+    kind: ModelType,
+    is_tied: bool,
+    scales: Mapping[str, Array],
 ) -> dict[str, _Stored]:
     """Return the decoder's tensors by the names of GGUF files."""
     whole: dict[str, Array] = {}
@@ -210,8 +226,10 @@ def _stored(
                 )
             _require_numbers(path, name, value)
             places[key] = value
-    adds = functools.partial(_added, kind)
-    stored = {name: _Stored((value,), False, adds(name)) for name, value in whole.items()}
+    stored = {
+        name: _Stored((value,), False, _added(kind, name), scales.get(name.split(".", 2)[-1]))
+        for name, value in whole.items()
+    }
     return stored | {name: _stack(name, parts) for name, parts in experts.items()}
 
 

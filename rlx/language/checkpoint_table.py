@@ -19,12 +19,24 @@ from rlx.errors import FormatError, UnsupportedError
 from rlx.language.architectures import ARCHITECTURES
 from rlx.language.checkpoint_keys import (
     deepseek_keys,
+    falcon_h1_keys,
+    falcon_h1_scales,
     lfm2_keys,
+    llama4_keys,
     mamba2_keys,
     no_keys,
+    no_scales,
     qwen3_next_keys,
 )
-from rlx.language.checkpoint_views import DEEPSEEK, GPT_OSS, LFM2, STATE_SPACE, View, Views
+from rlx.language.checkpoint_views import (
+    DEEPSEEK,
+    GPT_OSS,
+    LFM2,
+    LLAMA4,
+    STATE_SPACE,
+    View,
+    Views,
+)
 
 Array: TypeAlias = NDArray[Any]
 Config: TypeAlias = Mapping[str, Any]
@@ -49,6 +61,8 @@ class ModelType:
     """Tensors that GGUF files have in another form."""
     keys: Callable[[Config], Mapping[str, tuple[str, Any]]] = no_keys
     """Gives further keys of GGUF files: the names of settings, and what each says."""
+    scales: Callable[[Config], Mapping[str, Array]] = no_scales
+    """Gives what matrices of layers are multiplied by in GGUF files: all of their rows, or each."""
     fixed: Config = field(default_factory=dict)
     """Settings that decoders here have one value for."""
     layer_types: frozenset[str] = frozenset({"full_attention", "sliding_attention"})
@@ -99,6 +113,19 @@ _MAMBA2 = {
     "norm": "attn_norm", "mixer.in_proj": "ssm_in", "mixer.out_proj": "ssm_out",
     "mixer.norm": "ssm_norm", "mixer.conv1d": "ssm_conv1d",
 }  # fmt: skip
+_FEED_FORWARD = {
+    f"feed_forward.{part}_proj": f"ffn_{part}" for part in ("gate", "up", "down")
+}  # fmt: skip
+_LLAMA4 = {
+    **_FEED_FORWARD, "feed_forward.router": "ffn_gate_inp",
+    "feed_forward.shared_expert.gate_proj": "ffn_gate_shexp",
+    "feed_forward.shared_expert.up_proj": "ffn_up_shexp",
+    "feed_forward.shared_expert.down_proj": "ffn_down_shexp",
+}  # fmt: skip
+_FALCON_H1 = {
+    **_FEED_FORWARD, "pre_ff_layernorm": "ffn_norm", "mamba.in_proj": "ssm_in",
+    "mamba.out_proj": "ssm_out", "mamba.norm": "ssm_norm", "mamba.conv1d": "ssm_conv1d",
+}  # fmt: skip
 _QWEN3_NEXT = {
     "post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkvz": "ssm_in",
     "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.norm": "ssm_norm",
@@ -111,6 +138,11 @@ _OLD_NOMIC_BERT = {
     "activation_function": "hidden_act",
 }  # fmt: skip
 
+_LLAMA4_TYPE = ModelType(
+    "llama4", interleaved_rope=True, names=_LLAMA4, views=LLAMA4, keys=llama4_keys,
+    aliases={"attention_chunk_size": "sliding_window"}, fixed={"no_rope_layer_interval": 4},
+    layer_types=frozenset({"chunked_attention", "full_attention"}),
+)  # fmt: skip
 MODEL_TYPES = {
     "llama": ModelType("llama"),
     "mistral": ModelType("llama"),
@@ -148,6 +180,15 @@ MODEL_TYPES = {
         fixed={"time_step_limit": [0.0, math.inf]},
         layer_types=frozenset({"linear_attention"}),
     ),
+    "falcon_h1": ModelType(
+        "falcon-h1", names=_FALCON_H1, views=STATE_SPACE, keys=falcon_h1_keys,
+        scales=falcon_h1_scales,
+        fixed={
+            "time_step_limit": [0.0, math.inf], "mamba_proj_bias": False, "attention_bias": False,
+            "mlp_bias": False, "projectors_bias": False,
+        },
+        layer_types=frozenset({"hybrid"}),
+    ),
     "qwen3_next": ModelType(
         "qwen3next", norms_add_1=True, names=_QWEN3_NEXT, views=STATE_SPACE, keys=qwen3_next_keys,
         layer_types=frozenset({"full_attention", "linear_attention"}),
@@ -162,6 +203,8 @@ MODEL_TYPES = {
     "nomic_bert": ModelType(
         "nomic-bert", names=_NOMIC_BERT, defaults={"rope_theta": 1e3}, aliases=_OLD_NOMIC_BERT
     ),
+    "llama4_text": _LLAMA4_TYPE,
+    "llama4": _LLAMA4_TYPE,
     "gemma3_text": _GEMMA3,
     "gemma3": _GEMMA3,
 }  # fmt: skip
@@ -228,6 +271,8 @@ class Translation:
     """What keys of `metadata` are called in the config."""
     factors: dict[str, Array]
     """Tensors of a GGUF file that the config has as numbers."""
+    scales: Mapping[str, Array]
+    """What matrices of layers are multiplied by: all of their rows, or each."""
 
 
 def translated(config: Config, path: str) -> Translation:
@@ -252,7 +297,7 @@ def translated(config: Config, path: str) -> Translation:
     metadata[f"{prefix}.rope.interleaved"] = interleaved
     called = {**_KEYS, **{key: name for key, (name, _) in keys.items()}}
     spelled = {f"{prefix}.{key}": name for key, name in called.items()}
-    return Translation(metadata, spelled, reader.factors())
+    return Translation(metadata, spelled, reader.factors(), kind.scales(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,7 +546,7 @@ _OUTSIDE = {
     "embeddings.word_embeddings": "token_embd", "embeddings.LayerNorm": "token_embd_norm",
     "embeddings.position_embeddings": "position_embd", "emb_ln": "token_embd_norm",
     "embeddings.token_type_embeddings": "token_types", "embedding_norm": "token_embd_norm",
-    "embeddings": "token_embd", "norm_f": "output_norm",
+    "embeddings": "token_embd", "norm_f": "output_norm", "final_layernorm": "output_norm",
 }  # fmt: skip
 _ENDINGS = {"gamma": "weight", "beta": "bias"}
 """Of norms in older files."""

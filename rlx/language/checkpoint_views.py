@@ -31,6 +31,16 @@ def _of_every_second(first: int, *, turned: bool) -> View:
     return view
 
 
+def _of_half(number: int) -> View:
+    """Return a view of half of the columns, `[experts, rows, columns]` turned to rows."""
+
+    def view(values: Array) -> Array:
+        wide = values.shape[-1] // 2
+        return np.swapaxes(values[..., number * wide : (number + 1) * wide], 1, 2)
+
+    return view
+
+
 def _turned(values: Array) -> Array:
     return np.swapaxes(values, 1, 2)
 
@@ -53,10 +63,16 @@ GPT_OSS: Views = {
     "mlp.experts.down_proj": (("ffn_down_exps.weight", _turned),),
     "mlp.experts.down_proj_bias": (("ffn_down_exps.bias", same),),
 }
+LLAMA4: Views = {
+    "feed_forward.experts.gate_up_proj": (
+        ("ffn_gate_exps.weight", _of_half(0)), ("ffn_up_exps.weight", _of_half(1))
+    ),
+    "feed_forward.experts.down_proj": (("ffn_down_exps.weight", _turned),),
+}  # fmt: skip
 DEEPSEEK: Views = {"mlp.gate.e_score_correction_bias": (("exp_probs_b.bias", same),)}
 STATE_SPACE: Views = {
     f"{module}.{own}": ((name, view),)
-    for module in ("mixer", "linear_attn")
+    for module in ("mixer", "linear_attn", "mamba")
     for own, name, view in (
         ("A_log", "ssm_a", lambda values: -np.exp(values.astype(np.float32))),
         ("D", "ssm_d", same),

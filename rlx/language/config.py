@@ -31,6 +31,11 @@ _PATTERN = "attention.sliding_window_pattern"
 _SOFTMAX, _SIGMOID = 1, 2
 """Functions of scores of experts."""
 
+_TEMPERATURE_SCALE, _TEMPERATURE_LENGTH = 0.1, 8192
+"""Of Llama 4, whose files do not say it."""
+_EXPERTS_OF_MAVERICK = 128
+"""Of the one Llama 4 that does not divide heads by their mean square; files do not say it."""
+
 RECURRENT = ("shortconv.conv.weight", "ssm_conv1d.weight")
 """Tensors of layers whose state is of all tokens together."""
 
@@ -114,9 +119,11 @@ class DecoderConfig:
     logit_scale: float
     """What logits are divided by."""
     temperature_scale: float
-    """Queries at position p are multiplied by 1 + scale * log(1 + p // original context)."""
-    original_context: int
-    """That of the first training, where the file says so."""
+    """Queries at position p are multiplied by 1 + scale * log(1 + p // length)."""
+    temperature_length: int
+    """By default the context of the first training, where the file says so."""
+    unit_heads: bool
+    """True if heads of q and k that are rotated are divided by the root of their mean square."""
     local_rope_base: float | None
     """The base of layers with a window, whose rope is not scaled then."""
     recurrence: Recurrence
@@ -142,8 +149,12 @@ class DecoderConfig:
         traits = self.traits
         own: dict[str, Any] = {name: values[number] for name, values in self.by_layer}
         period = traits.plain_rope_period
+        if traits.window_is_chunk and self.window is None:
+            period = 0
         if period and (number + 1) % period == 0 and "rope_rotated" not in own:
             own["rope_rotated"] = 0
+        if traits.tempers_plain and own.get("rope_rotated", 1):
+            own["temperature_scale"] = 0.0
         if self.window is not None and not self._has_window(number):
             own["window"] = None
         elif self.window is not None and self.local_rope_base is not None:
@@ -242,8 +253,19 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         residual_scale=real("residual_scale", 1.0),
         attention_scale=real("attention.scale", max(scored, 1) ** -0.5 * sharper),
         logit_scale=real("logit_scale", 1.0),
-        temperature_scale=real("attention.temperature_scale", 0.0),
-        original_context=number("rope.scaling.original_context_length", 0),
+        temperature_scale=real(
+            "attention.temperature_scale", _TEMPERATURE_SCALE if traits.tempers_plain else 0.0
+        ),
+        temperature_length=number(
+            "attention.temperature_length",
+            _TEMPERATURE_LENGTH
+            if traits.tempers_plain
+            else number("rope.scaling.original_context_length", 0),
+        ),
+        unit_heads=flag(
+            "attention.unit_heads",
+            traits.weighs_inputs and number("expert_count", 0) != _EXPERTS_OF_MAVERICK,
+        ),
         local_rope_base=real("rope.freq_base_swa", traits.local_rope_base or 0.0) or None,
         recurrence=_recurrence(metadata, architecture),
         recurrent=any(name.endswith(RECURRENT) for name in file.tensors),
@@ -342,9 +364,10 @@ def _check(metadata: _Metadata, config: DecoderConfig) -> None:
             )
     if not (config.logit_scale != 0 and config.attention_scale > 0):
         raise metadata.error(f"{prefix}.logit_scale", config.logit_scale, "a number that is not 0")
-    if config.temperature_scale and config.original_context < 1:
-        key = f"{prefix}.rope.scaling.original_context_length"
-        raise metadata.error(key, config.original_context, "at least 1")
+    if config.temperature_scale and config.temperature_length < 1:
+        has_own = f"{prefix}.attention.temperature_length" in metadata.values
+        key = "attention.temperature_length" if has_own else "rope.scaling.original_context_length"
+        raise metadata.error(f"{prefix}.{key}", config.temperature_length, "at least 1")
     groups = config.expert_groups
     if config.experts % groups or not config.expert_groups_used <= groups:
         raise metadata.error(

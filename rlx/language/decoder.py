@@ -25,6 +25,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim, Extent, upper
+from rlx.ir.types import TensorType
 from rlx.language.attention_sinks import with_sinks
 from rlx.language.config import DecoderConfig
 from rlx.language.feed_forward import feed_forward
@@ -142,7 +143,8 @@ class Decoder:
             q, gate, k, v = self._gated_projections(x, name)
         else:
             q, k, v = self._projections(x, name)
-        attended = self.attended(self._tempered(self.rotated(q)), self.rotated(k), v, name)
+        q, k = (self._unit(self.rotated(part)) for part in (q, k))
+        attended = self.attended(self._tempered(q), k, v, name)
         if gate is not None:
             attended = attended * ops.sigmoid(gate)
         return self.weights.linear(attended, f"{name}.attn_output", config.hidden)
@@ -159,6 +161,11 @@ class Decoder:
         sinks = f"{name}.attn_sinks.weight"
         kind = "causal" if config.window is None else "sliding_window"
         kind = kind if config.causal else "none"
+        mask: Value | None = None
+        if config.traits.window_is_chunk and config.window is not None:
+            reaches_further = self.context > config.window
+            kind = "custom" if reaches_further else "causal"
+            mask = _of_own_chunk(q, keys, config.window) if reaches_further else None
         # A window of w tokens is the token itself and w - 1 before it.
         window = None if config.window is None else config.window - 1
         if self.weights.has(sinks):
@@ -168,8 +175,9 @@ class Decoder:
                 scale=config.attention_scale,
             )  # fmt: skip
         result: Value = ops.attention(
-            q, keys, values, num_heads=config.heads, head_dim=config.head_dim, mask_kind=kind,
-            window=window, softcap=config.attention_cap, layout="bshd",
+            q, keys, values, mask, num_heads=config.heads, head_dim=config.head_dim,
+            mask_kind=kind, window=window if kind == "sliding_window" else None,
+            softcap=config.attention_cap, layout="bshd",
             score_scale=config.attention_scale,
         )  # fmt: skip
         return result
@@ -225,13 +233,27 @@ class Decoder:
         )
         return result
 
+    def _unit(self, q_or_k: Value) -> Value:
+        """Divide rotated heads by the root of their mean square, if models do."""
+        config = self.config
+        if not config.unit_heads or config.rope_rotated == 0:
+            return q_or_k
+        width = config.head_dim
+        heads = ops.reshape(q_or_k, shape=(q_or_k.shape[0], q_or_k.shape[1] // width, width))
+        ones = self.graph.constant(np.ones(width, np.float32))
+        normed = ops.rms_norm(heads, ones, axis=-1, eps=config.eps)
+        result: Value = ops.reshape(normed, shape=q_or_k.shape)
+        return result
+
     def _tempered(self, q: Value) -> Value:
-        """Sharpen the attention of tokens beyond the first training's context, if models do."""
+        """Sharpen the attention of tokens far from the first one, if models do."""
         config = self.config
         if config.temperature_scale == 0.0:
             return q
         if "temperature" not in self.tables:
-            beyond = np.log1p(np.arange(self.context) // config.original_context)
+            first = 1 if config.traits.tempers_plain else 0  # Llama 4 counts from 1
+            positions = np.arange(first, self.context + first)
+            beyond = np.log1p(positions // config.temperature_length)
             table = (1 + config.temperature_scale * beyond).astype(np.float32)[:, None]
             self.tables["temperature"] = (self.at_positions(table),)
         return q * self.tables["temperature"][0]
@@ -369,6 +391,15 @@ def positions(graph: Graph, start: Value, rows: Extent, table: Array) -> Value:
     whole = graph.constant(table)
     result: Value = ops.dynamic_slice(whole, start, sizes=(rows, table.shape[1]))
     return result
+
+
+def _of_own_chunk(q: Value, keys: Value, size: int) -> Value:
+    """Return which keys a query sees, `[1, queries, keys]`: those up to its own, of its chunk."""
+    at = q.graph.iota(type=TensorType(DType.I64, (1, 1, keys.shape[0])), axis=2)
+    last = ops.narrow(ops.reverse(at, axes=(2,)), axis=2, start=0, length=q.shape[0])
+    own = ops.reshape(ops.reverse(last, axes=(2,)), shape=(1, q.shape[0], 1))
+    visible: Value = ops.logical_and(at <= own, at >= own / size * size)
+    return visible
 
 
 def _split(x: Value, widths: tuple[int, ...]) -> list[Value]:

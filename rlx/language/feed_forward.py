@@ -53,6 +53,8 @@ def _experts(decoder: LayerBuilder, x: Value, name: str) -> Value:
     shares, chosen = _shares(decoder, scores, name)
     used, rows = config.experts_used, x.shape[0]
     each = ops.expand(ops.reshape(x, shape=(rows, 1, hidden)), shape=(rows, used, hidden))
+    if config.traits.weighs_inputs:
+        each = each * shares
     each = ops.reshape(each, shape=(rows * used, hidden))
     order = None if rows == 1 else ops.argsort(chosen)
     if order is not None:  # rows of an expert are consecutive, and share its weights
@@ -63,7 +65,8 @@ def _experts(decoder: LayerBuilder, x: Value, name: str) -> Value:
     out = weights.experts(_gated(decoder, gate, up), f"{name}.ffn_down_exps", chosen, hidden)
     if order is not None:
         out = ops.gather(out, ops.argsort(order), axis=0)
-    weighted = ops.reshape(out, shape=(rows, used, hidden)) * shares
+    out = ops.reshape(out, shape=(rows, used, hidden))
+    weighted = out if config.traits.weighs_inputs else out * shares
     total: Value = ops.reduce_sum(weighted, axes=(1,))
     return total
 
@@ -94,7 +97,10 @@ def _shares(decoder: LayerBuilder, scores: Value, name: str) -> tuple[Value, Val
     """Return the chosen experts' shares, `[rows, used, 1]`, and numbers, `[rows * used]`."""
     config, rows = decoder.config, scores.shape[0]
     used = config.experts_used
-    if config.gates_are_sigmoids:
+    if config.traits.weighs_inputs:
+        best, chosen = ops.topk(scores, k=used)
+        shares = ops.sigmoid(best)
+    elif config.gates_are_sigmoids:
         each = ops.sigmoid(scores)
         bias = f"{name}.exp_probs_b.bias"
         has_bias = decoder.weights.has(bias)

@@ -24,6 +24,8 @@ _LATENT_EPS = 1e-6
 
 def mixed(decoder: LayerBuilder, x: Value, name: str) -> Value:
     """Return what a layer finds for each row in the rows up to it."""
+    if all(decoder.weights.has(f"{name}.{own}.weight") for own in ("attn_q", "ssm_in")):
+        return decoder.attention(x, name) + state_space(decoder, x, name)  # Falcon-H1
     for tensor, mixer in _MIXERS.items():
         if decoder.weights.has(f"{name}.{tensor}"):
             return mixer(decoder, x, name)

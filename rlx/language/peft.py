@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlx.errors import FormatError, UnsupportedError
 from rlx.files import read_file
+from rlx.language.checkpoint_keys import no_scales
 from rlx.language.checkpoint_table import MODEL_TYPES, ModelType, gguf_name
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters, Lora
@@ -48,10 +49,10 @@ def read_peft(
     lora = _settings(folder / "adapter_config.json", limits)
     config = DecoderConfig.of(file)
     kinds = [k for k in MODEL_TYPES.values() if k.architecture == config.architecture]
-    if not kinds:
+    if not kinds or kinds[0].scales is not no_scales:  # whose matrices are multiplied when read
         raise UnsupportedError(
             f"{file.path}: adapters of peft are not supported for {config.architecture!r}",
-            remedy="use a model that is read from a folder, too",
+            remedy="convert them to a GGUF file, for a GGUF file of the model",
         )
     kind = kinds[0]
     try:

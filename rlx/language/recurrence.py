@@ -45,7 +45,9 @@ def state_space(builder: LayerBuilder, x: Value, name: str) -> Value:
     builder.carry(f"{name}.state", after)
     y = y + u * ops.reshape(skip, shape=(*skip.shape, 1))
     y = ops.reshape(y, shape=gate.shape) * ops.silu(gate)
-    return weights.linear(_normed_groups(builder, y, name), f"{name}.ssm_out", config.hidden)
+    if weights.has(f"{name}.ssm_norm.weight"):
+        y = _normed_groups(builder, y, name)
+    return weights.linear(y, f"{name}.ssm_out", config.hidden)
 
 
 def _scanned(before: Value, rate: Value, rows: list[Value]) -> tuple[Value, Value]:

@@ -20,7 +20,7 @@ from rlx.language.embedding import load_embedding
 from rlx.language.model import load
 from rlx.language.text import Text
 from tests.language.test_architectures import COMMON, rope
-from tests.language.tiny import HEADS, KV_HEADS, VOCABULARY, write_model
+from tests.language.tiny import HEADS, KV_HEADS, VOCABULARY, WIDE, write_model
 from tests.transformers_library import import_transformers
 
 Array = NDArray[Any]
@@ -41,6 +41,45 @@ YARN = rope("yarn", factor=4.0, original_max_position_embeddings=8, beta_fast=32
             mscale=0.707, mscale_all_dim=0.707)  # fmt: skip
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "llama4": (
+        "Llama4",
+        {"intermediate_size": 32, "intermediate_size_mlp": WIDE, "num_local_experts": 4,
+         "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "num_hidden_layers": 4,
+         "attention_chunk_size": 8, "floor_scale": 4, "attn_scale": 0.3,
+         **rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                original_max_position_embeddings=32)},
+        {"block_count": 4, "expert_count": 4, "expert_used_count": 1,
+         "expert_feed_forward_length": 32, "interleave_moe_layer_step": 2,
+         "attention.sliding_window": 8, "attention.temperature_length": 4,
+         "attention.temperature_scale": 0.3},
+    ),
+    "llama4_two_experts": (
+        "Llama4",
+        {"intermediate_size": 32, "intermediate_size_mlp": WIDE, "num_local_experts": 128,
+         "num_experts_per_tok": 2, "use_qk_norm": False, "attention_chunk_size": 128,
+         "no_rope_layers": [1, 1], "num_hidden_layers": 2},
+        {"expert_count": 128, "expert_used_count": 2, "expert_feed_forward_length": 32},
+    ),
+    "falcon-h1": (
+        "FalconH1",
+        {"mamba_d_ssm": 48, "mamba_n_heads": 6, "mamba_d_head": 8, "mamba_n_groups": 2,
+         "mamba_d_state": 12, "mamba_d_conv": 4, "mamba_chunk_size": 8,
+         "lm_head_multiplier": 0.5, "embedding_multiplier": 3.0, "mlp_multipliers": [0.8, 0.3],
+         "key_multiplier": 0.4, "attention_out_multiplier": 0.9, "attention_in_multiplier": 1.2,
+         "ssm_multipliers": [0.35, 0.25, 0.18, 0.5, 0.31], "ssm_in_multiplier": 1.25,
+         "ssm_out_multiplier": 0.24},
+        {"ssm.time_step_rank": 6, "ssm.group_count": 2, "ssm.state_size": 12,
+         "ssm.inner_size": 48, "ssm.conv_kernel": 4, "embedding_scale": 3.0, "logit_scale": 2.0,
+         "attention.scale": 0.4 * 1.2 * 1.2 / 4},
+    ),
+    "falcon-h1_normed": (
+        "FalconH1",
+        {"mamba_d_ssm": None, "mamba_expand": 2, "mamba_n_heads": 8, "mamba_d_head": 16,
+         "mamba_n_groups": 4, "mamba_d_state": 8, "mamba_rms_norm": True,
+         "mamba_norm_before_gate": False, "tie_word_embeddings": True},
+        {"ssm.time_step_rank": 8, "ssm.group_count": 4, "ssm.state_size": 8,
+         "ssm.inner_size": 128, "ssm.conv_kernel": 4},
+    ),
     "gpt-oss": (
         "GptOss",
         {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8,
@@ -103,10 +142,11 @@ def folder_of(case: str, path: Path) -> Any:
     transformers = import_transformers()
     kind, own, _ = CASES[case]
     torch.manual_seed(0)
-    config = getattr(transformers, f"{kind}Config")(**COMMON | own, attn_implementation="eager")
+    of_text = f"{kind}TextConfig" if kind == "Llama4" else f"{kind}Config"
+    config = getattr(transformers, of_text)(**COMMON | own, attn_implementation="eager")
     model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if "inv_freq" not in name:
+        if not name.endswith(("inv_freq", "mup_vector")):
             torch.nn.init.normal_(tensor, std=0.2)
     model.save_pretrained(path)
     return model
@@ -174,7 +214,9 @@ def test_newer_files_of_qwen3_next_have_other_matrices(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["gpt-oss", "deepseek2", "lfm2", "mamba2", "qwen3next"])
+@pytest.mark.parametrize(
+    "case", ["llama4", "gpt-oss", "deepseek2", "lfm2", "mamba2", "falcon-h1", "qwen3next"]
+)
 def test_texts_of_a_batch_are_those_of_each_alone(case: str, tmp_path: Path) -> None:
     """In slots that other texts had before, too, and up to the end of the context."""
     folder_of(case, tmp_path)
@@ -202,6 +244,19 @@ def test_texts_of_a_batch_are_those_of_each_alone(case: str, tmp_path: Path) -> 
 
 STRANGE: list[Any] = [None, True, -1, 0, 3, 2**70, 1e40, "x", [], [1], {"x": 1}, float("nan")]
 SETTINGS: dict[str, dict[str, Any]] = {
+    "llama4_text": {
+        "intermediate_size_mlp": 96, "num_local_experts": 4, "attention_chunk_size": 8,
+        "floor_scale": 4, "attn_scale": 0.3, "no_rope_layers": [1, 0], "use_qk_norm": True,
+        "layer_types": ["chunked_attention", "full_attention"], "attn_temperature_tuning": True,
+        "no_rope_layer_interval": 4,
+    },
+    "falcon_h1": {
+        "mamba_d_ssm": 48, "mamba_n_heads": 6, "mamba_n_groups": 2, "mamba_d_state": 12,
+        "mamba_expand": 2, "mamba_rms_norm": False, "mamba_norm_before_gate": False,
+        "lm_head_multiplier": 0.5, "key_multiplier": 0.4, "ssm_multipliers": [0.5] * 5,
+        "mlp_multipliers": [0.8, 0.3], "ssm_out_multiplier": 0.24, "projectors_bias": False,
+        "attention_in_multiplier": 1.2,
+    },
     "gpt_oss": {"sliding_window": 8, "num_local_experts": 4, "swiglu_limit": 7.0},
     "deepseek_v2": {**LATENT, "n_routed_experts": 8, "n_group": 4, "topk_group": 2,
                     "topk_method": "group_limited_greedy", "routed_scaling_factor": 3.0},

@@ -92,3 +92,10 @@ def test_refused_adapters(
     factors = {f"base_model.model.{name}.lora_A.weight": np.zeros((4, 64), np.float32)}
     with pytest.raises(error, match=match):
         read_peft(write_adapters(tmp_path / "adapters", factors, **more), file)
+
+
+def test_adapters_of_matrices_that_are_multiplied_are_refused(tmp_path: Path) -> None:
+    """Files of Falcon-H1 have its multipliers in the matrices, which adapters of peft have not."""
+    path = write_model(tmp_path / "m.gguf", "falcon-h1", random_weights(), packed=False)
+    with pytest.raises(UnsupportedError, match="not supported for 'falcon-h1'"):
+        read_peft(write_adapters(tmp_path / "adapters", {}), open_model(path))
