@@ -4,7 +4,7 @@
     c = cos(x)      ->     s = bits(both >> 32)
                            c = bits(both)
 
-Calls of one angle become one by the elimination of common subexpressions.
+The function has no effects, so C compilers call it once for an angle.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import rlx.codegen.loops.passes as package
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer
@@ -31,12 +29,15 @@ def passes() -> Iterator[tuple[str, str]]:
                 yield path.stem, node.name
 
 
-@pytest.mark.parametrize(("module", "name"), list(passes()))
-def test_every_pass_is_tested_and_documented(module: str, name: str) -> None:
+def test_every_pass_has_a_row_in_the_documentation() -> None:
     page = (ROOT / "docs" / "loop_language.md").read_text()
-    assert f"| `{name}` |" in page, f"docs/loop_language.md: a row that says what {name} does"
-    tested = [name in path.read_text() for path in HERE.glob("test_*.py") if path != Path(__file__)]
-    assert any(tested), f"tests/codegen/loops/passes/test_{module}.py is missing"
+    assert [name for _, name in passes() if f"| `{name}` |" not in page] == []
+
+
+def test_every_pass_has_a_test() -> None:
+    texts = [path.read_text() for path in HERE.glob("test_*.py") if path != Path(__file__)]
+    untested = [name for _, name in passes() if not any(name in text for text in texts)]
+    assert untested == [], f"add tests/codegen/loops/passes/test_{untested[0]}.py"
 
 
 def test_a_kernel_that_no_pass_changes_is_the_same_object() -> None:
