@@ -39,17 +39,6 @@ def running_sum(length: int, *, reverse: bool = False) -> Graph:
     return graph_of("running_sum", {"c": ((3,), "f64"), "xs": ((length, 3), "f64")}, loop)
 
 
-def test_a_geometric_scan_multiplies_ten_times() -> None:
-    body = graph_of("grow", {"c": ((3,), "f64")}, lambda c: c + c * 0.1)
-    graph = graph_of(
-        "geometric",
-        {"c": ((3,), "f64")},
-        lambda c: ops.scan(c, body=body, length=10, num_carries=1),
-    )
-    (found,) = everywhere(graph, {"c": np.ones(3)})
-    np.testing.assert_allclose(found, 2.5937424601, rtol=1e-12)
-
-
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_scan_reads_rows_and_stacks_rows(reverse: bool) -> None:
     xs = np.arange(1.0, 13.0).reshape(4, 3)
@@ -176,30 +165,6 @@ def test_a_while_loop_stops_early_or_at_its_bound(start: int, bound: int, stop: 
     )
     value, trips = everywhere(graph, {"c": f64(start)})
     assert (value, trips) == (stop, stop - start)
-
-
-def test_a_while_loop_squares_until_its_bound() -> None:
-    types: Types = {"c": ((2,), "f32")}
-    condition = graph_of("nonzero", types, lambda c: c)
-    body = graph_of("square", types, lambda c: c * c)
-    graph = graph_of(
-        "squares",
-        types,
-        lambda c: ops.while_loop(c, condition=condition, body=body, max_trips=3)[:1],
-    )
-    (found,) = everywhere(graph, {"c": np.array([2, 3], np.float32)}, rtol=1e-6)
-    np.testing.assert_allclose(found, [256, 6561])
-
-
-def test_fibonacci_numbers_by_two_carries() -> None:
-    types: Types = {"a": ((), "i64"), "b": ((), "i64"), "n": ((), "i32")}
-    condition = graph_of("ten", types, lambda *c: ops.lt(c[2], 10))
-    body = graph_of("next", types, lambda a, b, n: [b, a + b, n + 1])
-    graph = graph_of(
-        "fibonacci", types, lambda *c: ops.while_loop(*c, condition=condition, body=body)
-    )
-    a, b, *_ = everywhere(graph, {"a": np.int64(0), "b": np.int64(1), "n": np.int32(0)})
-    assert (a, b) == (55, 89)
 
 
 @pytest.mark.parametrize("size", [2, 300])

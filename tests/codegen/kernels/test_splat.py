@@ -177,35 +177,6 @@ def test_images_are_those_of_compositing_everything(
     assert error.max() < 0.03
 
 
-SMOOTH: dict[str, Any] = {
-    "width": 9, "height": 7, "tile_size": 4, "alpha_cutoff": 1e-9, "max_splat_steps": 0,
-    "transmittance_threshold": 0.0,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("backend", "coefficients"), list(zip(BACKENDS, [4, 1], strict=False)))
-def test_gradients_are_those_of_finite_differences(backend: str, coefficients: int) -> None:
-    scene = random_scene(7, 4, coefficients, size=0.4)
-    scene = scene.with_(scales=scene.scales + 0.1)
-    upstream = upstream_of(SMOOTH, 3)
-    _, *gradients = run(scene, upstream, backend, **SMOOTH)
-    for name, found in zip(NAMES, gradients, strict=False):
-        value = np.float64(getattr(scene, name))
-        expected = np.zeros(value.size)
-        for i in range(value.size):
-            sides = []
-            for step in (1e-5, -1e-5):
-                moved = value.copy()
-                moved.flat[i] += step
-                image = render(
-                    scene.with_(**{name: moved}), 9, 7, alpha_cutoff=1e-9, everything=True
-                )
-                sides.append(np.sum(image.reshape(-1) * upstream))
-            expected[i] = (sides[0] - sides[1]) / 2e-5
-        scale = max(1.0, np.abs(expected).max())
-        np.testing.assert_allclose(found.reshape(-1) / scale, expected / scale, atol=3e-5)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_broken_splat_spoils_nothing_but_what_it_covers(backend: str) -> None:
     """NaN in geometry hides a splat; NaN in a colour shows where the splat is."""

@@ -187,40 +187,6 @@ def test_scans_of_no_step_and_of_one(length: int, checkpoints: int | None) -> No
 # Branches and loops
 
 
-def chosen(elementwise: bool) -> Graph:
-    """`2x` or `-x`: as branches for one predicate, as `where` for one per element."""
-    types: Types = {"p": ((4,) if elementwise else (), "bool"), "x": ((4,), "f32")}
-    if elementwise:
-        return graph_of("chosen", types, lambda p, x: ops.where(p, x * 2.0, -x))
-    return graph_of(
-        "chosen",
-        types,
-        lambda p, x: ops.switch(
-            p,
-            x,
-            branches=(
-                graph_of("negated", {"x": ((4,), "f32")}, lambda x: -x),
-                graph_of("doubled", {"x": ((4,), "f32")}, lambda x: x * 2.0),
-            ),
-        ),
-    )
-
-
-def f32(*values: float) -> Array:
-    return np.array(values, np.float32)
-
-
-def test_a_predicate_per_element_chooses_per_element() -> None:
-    feeds = {"p": np.array([True, False, True, False]), "x": f32(1, 2, 3, 4)}
-    assert everywhere(chosen(True), feeds)[0].tolist() == [2, -2, 6, -4]
-
-
-@pytest.mark.parametrize(("holds", "expected"), [(True, [2, 4, 6, 8]), (False, [-1, -2, -3, -4])])
-def test_one_predicate_chooses_a_branch(holds: bool, expected: list[float]) -> None:
-    feeds = {"p": np.bool_(holds), "x": f32(1, 2, 3, 4)}
-    assert everywhere(chosen(False), feeds)[0].tolist() == expected
-
-
 def test_gradients_go_through_a_branch_and_a_loop() -> None:
     types: Types = {"x": ((2,), "f64")}
     square = graph_of("square", types, lambda x: x * x)
@@ -253,14 +219,6 @@ def counted(formula: Any, condition: Any, starts: dict[str, float], most: int | 
         ),
     )
     return [float(x) for x in everywhere(graph, {k: f64(v) for k, v in starts.items()})]
-
-
-@pytest.mark.parametrize(
-    ("start", "most", "expected"), [(0, 20, [10, 10]), (0, 5, [5, 5]), (12, 20, [12, 0])]
-)
-def test_a_loop_counts_to_ten(start: int, most: int, expected: list[int]) -> None:
-    found = counted(lambda c: c + 1.0, lambda c: ops.lt(c, 10.0), {"c": start}, most)
-    assert found == expected
 
 
 def test_carries_of_a_loop_move_at_once() -> None:
@@ -371,19 +329,6 @@ def test_a_param_has_one_type_and_is_no_input() -> None:
 
 
 # Functions with derivatives of their own
-
-
-def test_a_stated_derivative_takes_the_place_of_the_true_one() -> None:
-    types: Types = dict.fromkeys(("a", "b"), ((), "f32"))
-    product = graph_of("product", types, lambda a, b: a * b)
-    swapped: Types = dict.fromkeys(("a", "b", "y", "d"), ((), "f32"))
-    pullback = graph_of("pullback", swapped, lambda a, b, _, d: [b * d, a * d])
-    graph = graph_of(
-        "call", types, lambda a, b: ops.custom_call(a, b, body=product, vjp_body=pullback)
-    )
-    feeds = {"a": np.float32(3), "b": np.float32(5), "d_output": np.float32(1)}
-    found = everywhere(grad_with_loss(graph, ["a", "b"]), feeds)
-    assert [float(x) for x in found] == [15, 5, 3]
 
 
 def test_a_stated_pullback_is_in_the_gradient_and_its_function_is_not_differentiated() -> None:

@@ -55,15 +55,6 @@ def test_a_longer_meta_is_accepted() -> None:
     assert build(meta=30).shape == (4 * 64 * 64,)
 
 
-def test_rasterize_finds_out_how_many_splats_there_are() -> None:
-    graph = Graph("rasterize")
-    meta = graph.input("meta", (23,), "f32")
-    settings: dict[str, Any] = {"width": 32, "height": 24, "max_list_entries": 64}
-    splat_ops.gaussian_splat_rasterize(graph.input("two", (2417,), "f32"), meta, **settings)
-    with pytest.raises(ShapeError, match="the others must be 15 for each splat"):
-        splat_ops.gaussian_splat_rasterize(graph.input("odd", (2418,), "f32"), meta, **settings)
-
-
 def test_a_camera_is_a_constant_of_23_numbers() -> None:
     graph = Graph("meta")
     meta = splat_ops.gaussian_splat_render_meta(

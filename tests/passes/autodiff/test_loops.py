@@ -17,7 +17,6 @@ from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import (
-    Array,
     Types,
     everywhere,
     f64,
@@ -186,17 +185,6 @@ def test_reverse_over_reverse_through_a_scan_is_that_of_jax() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
-def test_gradient_of_a_scan_without_steps_is_the_cotangent() -> None:
-    body = graph_of("double", {"c": ((2,), "f64")}, lambda c: c * 2.0)
-
-    def loss(c: Value) -> Value:
-        (last,) = ops.scan(c, body=body, length=0, num_carries=1)
-        return ops.reduce_sum(last, axes=(0,))
-
-    graph = grad_with_loss(graph_of("idle", {"c": ((2,), "f64")}, loss), ["c"])
-    np.testing.assert_array_equal(everywhere(graph, {"c": f64(3, 4)} | ONE)[1], [1, 1])
-
-
 def test_a_row_of_integers_is_scanned_with_differentiable_ones() -> None:
     types: Types = {"c": ((2,), "f64"), "n": ((), "i32")}
     body = graph_of("scale", types, lambda c, n: c * ops.cast(n, to="f64"))
@@ -210,26 +198,6 @@ def test_a_row_of_integers_is_scanned_with_differentiable_ones() -> None:
     )
     feeds = {"c": f64(1, 2), "ns": np.array([2, 3, 4], np.int32)}
     np.testing.assert_array_equal(everywhere(graph, feeds | ONE)[1], [24, 24])
-
-
-def differences(graph: Graph, feeds: dict[str, Any], name: str, step: float = 1e-6) -> Array:
-    found: Array = np.zeros_like(feeds[name])
-    for index in np.ndindex(found.shape):
-        ends = []
-        for sign in (1, -1):
-            moved = feeds[name].copy()
-            moved[index] += sign * step
-            ends.append(evaluate(graph, feeds | {name: moved})[0])
-        found[index] = (ends[0] - ends[1]) / (2 * step)
-    return found
-
-
-def test_a_bounded_while_loop_has_the_gradient_of_its_trips() -> None:
-    feeds = {"a": f64(0.7), "k": f64(1.3)}
-    step = grad_with_loss(growing(), ["a", "k"])
-    _, _, da, dk = everywhere(step, feeds | ONE, rtol=1e-10)
-    np.testing.assert_allclose(da, differences(growing(), feeds, "a"), rtol=1e-6)
-    np.testing.assert_allclose(dk, differences(growing(), feeds, "k"), rtol=1e-6)
 
 
 def test_forward_and_reverse_mode_agree_on_a_while_loop() -> None:

@@ -95,39 +95,6 @@ def test_names_stay_and_unmapped_inputs_keep_their_types() -> None:
     ]
 
 
-def test_elementwise_op_with_a_shared_constant_gains_the_batch_axis() -> None:
-    graph = Graph("double")
-    graph.set_outputs([graph.input("x", (3,), "f64") * 2.0])
-    assert vmap(graph, [0], size=4).outputs[0].shape == (4, 3)
-
-
-def test_product_with_a_shared_weight_gains_the_batch_axis() -> None:
-    graph = Graph("product")
-    graph.set_outputs([graph.input("x", (2, 3)) @ graph.param("w", (3, 4))])
-    assert vmap(graph, [0], size=5).outputs[0].shape == (5, 2, 4)
-
-
-def test_gather_from_batched_tables_at_shared_f32_indices() -> None:
-    graph = Graph("rows")
-    table, indices = graph.input("table", (5, 4), "f64"), graph.input("indices", (3,), "f32")
-    graph.set_outputs([ops.gather(table, indices, axis=0)])
-    (tables,), rows = tensors(5, (2, 5, 4)), np.array([4, 0, 4], np.float32)
-    (found,) = evaluate(vmap(graph, {"table": 0}, size=2), {"table": tables, "indices": rows})
-    np.testing.assert_array_equal(found, tables[:, [4, 0, 4]])
-
-
-def test_chain_with_shared_weights_is_a_loop() -> None:
-    graph = Graph("chain")
-    x, w, b = (graph.input(n, s, "f64") for n, s in [("x", (3,)), ("w", (3, 3)), ("b", (3,))])
-    row = ops.reshape(x, shape=(1, 3)) @ w + b
-    graph.set_outputs([ops.reshape(ops.reduce_sum(row, axes=(0, 1)), shape=(1,))])
-    x_data, w_data, b_data = tensors(4, (4, 3), (3, 3), (3,))
-    batched = vmap(graph, {"x": 0}, size=4)
-    (given,) = evaluate(batched, {"x": x_data, "w": w_data, "b": b_data})
-    assert given.shape == (4, 1)
-    np.testing.assert_allclose(given[:, 0], (x_data @ w_data + b_data).sum(-1), rtol=1e-12)
-
-
 def test_rows_are_not_confused_with_the_batch_axis_where_extents_agree() -> None:
     """`[B, n]` next to `[B, m, n]` with m == B: alignment by rank alone would mix examples."""
     graph = Graph("mixed")

@@ -13,7 +13,7 @@ from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.vmap import vmap
 from tests.loop_programs import everywhere
-from tests.passes.vmap.checking import Feeds, assert_is_loop, batched, looped, tensors
+from tests.passes.vmap.checking import Feeds, assert_is_loop, looped, tensors
 
 SIZE = 3
 
@@ -59,21 +59,6 @@ def test_batched_scan_keeps_its_checkpoints_and_what_examples_share() -> None:
     (node,) = [node for node in result.nodes if node.op is ops.scan]
     assert node.attribute("checkpoints") == 2
     assert [r.shape for r in node.results] == [(SIZE, 2), (), (4, SIZE, 2), (4, 2)]
-
-
-def test_scan_of_running_sums_has_the_specified_values() -> None:
-    body = Graph("add")
-    c, x = body.input("c", (2,), "f64"), body.input("x", (2,), "f64")
-    body.set_outputs([c + x])
-    graph = Graph("sums")
-    first, rows = graph.input("first", (2,), "f64"), graph.input("rows", (4, 2), "f64")
-    graph.set_outputs(ops.scan(first, rows, body=body, length=4, num_carries=1))
-    feeds = {
-        "first": np.arange(1.0, 7.0).reshape(3, 2),
-        "rows": 0.1 * np.arange(24.0).reshape(3, 4, 2),
-    }
-    (given,) = batched(graph, feeds, {"first": 0, "rows": 0}, 3)
-    np.testing.assert_allclose(given, [[2.2, 3.6], [7.4, 8.8], [12.6, 14.0]], rtol=1e-12)
 
 
 def doubling(*, max_trips: int | None = None) -> Graph:
