@@ -19,7 +19,7 @@ from rlx.runtime.c_backend import CBackend
 from rlx.runtime.cache import Cache, cache_directory
 from rlx.runtime.programs import Lapack, ProgramCache
 from tests.passes.models import CLAIMED, TARGET
-from tests.properties.graphs import feeds_for
+from tests.properties.typed_graphs import typed_feeds
 
 REQUIRED = {
     "inline-calls", "decompose", "legalize", "attach-codebooks", "pack-blocks", "order-updates",
@@ -60,7 +60,7 @@ def test_all_passes_that_backends_do_without_may_be_left_out() -> None:
 @pytest.mark.parametrize("names", [*((name,) for name in OPTIONAL_PASSES), OPTIONAL_PASSES])
 def test_values_are_the_same_without_a_pass(names: tuple[str, ...]) -> None:
     graph = mixed()
-    feeds = feeds_for(graph)
+    feeds = typed_feeds(graph)
     params = {name: feeds.pop(name) for name in ("w", "kernel")}
     got = rlx.compile(graph, params=params, without=names).run(feeds)
     for one, other in zip(got, evaluate(graph, {**feeds, **params}), strict=True):

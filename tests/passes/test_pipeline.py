@@ -23,7 +23,7 @@ from rlx.passes.rewrites.fold_constants import fold_constants
 from rlx.passes.rewrites.simplify import simplify
 from rlx.passes.rewrites.unfuse import unfuse
 from tests.passes.models import CLAIMED, TARGET, encoder, prepared
-from tests.properties.graphs import feeds_for, random_graphs
+from tests.properties.typed_graphs import f32_graphs, typed_feeds
 
 _QUICK = settings(
     max_examples=80,
@@ -35,48 +35,48 @@ _EXACT = (dead_code, common_subexpressions, fold_constants, fuse())
 
 
 def _assert_same(before: Graph, after: Graph, tolerance: float) -> None:
-    feeds = feeds_for(before)
+    feeds = typed_feeds(before)
     expected, given_back = evaluate(before, feeds), evaluate(after, feeds)
     for wanted, got in zip(expected, given_back, strict=True):
         assert wanted.dtype == got.dtype
         np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_the_pipeline_keeps_the_values_of_random_graphs(graph: Graph) -> None:
     _assert_same(graph, prepared(graph), 2e-5)  # packed products sum in another order
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_passes_that_recompute_nothing_keep_every_bit(graph: Graph) -> None:
     for graph_pass in _EXACT:
         after = graph_pass(graph)
         verify(after, after=graph_pass.name)
-        feeds = feeds_for(graph)
+        feeds = typed_feeds(graph)
         for wanted, got in zip(evaluate(graph, feeds), evaluate(after, feeds), strict=True):
             assert wanted.tobytes() == got.tobytes()
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_simplify_keeps_values(graph: Graph) -> None:
     _assert_same(graph, simplify(graph), 1e-6)
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_unfuse_undoes_fuse(graph: Graph) -> None:
     whole = dead_code(graph)
     restored = unfuse(fuse()(whole))
-    feeds = feeds_for(graph)
+    feeds = typed_feeds(graph)
     assert not any(node.op is ops.fused for node in restored.nodes)
     for wanted, got in zip(evaluate(whole, feeds), evaluate(restored, feeds), strict=True):
         assert wanted.tobytes() == got.tobytes()
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_running_a_pass_twice_is_running_it_once(graph: Graph) -> None:
     for graph_pass in (*_EXACT, simplify, decompose(CLAIMED)):
@@ -84,7 +84,7 @@ def test_running_a_pass_twice_is_running_it_once(graph: Graph) -> None:
         assert graph_pass(once) == once, graph_pass.name
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_leaves_and_donations_survive_every_pass(graph: Graph) -> None:
     after = prepared(graph)
@@ -94,7 +94,7 @@ def test_leaves_and_donations_survive_every_pass(graph: Graph) -> None:
     assert [o.type for o in after.outputs] == [o.type for o in graph.outputs]
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_the_value_map_leads_from_old_outputs_to_new_ones(graph: Graph) -> None:
     done, _ = Pipeline((dead_code, simplify, fuse())).run_with_report(graph)

@@ -65,12 +65,20 @@ def typed_graphs(
     *,
     most_steps: int = 16,
     shapes: tuple[tuple[int, ...], ...] = SMALL,
+    dtypes: tuple[DType, ...] = _DTYPES,
     symbolic: bool = False,
+    donations: bool = True,
 ) -> Graph:
-    """A valid graph; with `symbolic` it has inputs of extent `n`, 1 to `LARGEST_EXTENT`."""
+    """A valid graph with leaves of `dtypes`.
+
+    With `symbolic` it has inputs of extent `n`, 1 to `LARGEST_EXTENT`.
+    """
     graph = Graph("typed")
-    pool = [_leaf(graph.input, f"x{i}", draw, shapes) for i in range(draw(st.integers(1, 4)))]
-    pool += [_leaf(graph.param, f"w{i}", draw, shapes) for i in range(draw(st.integers(0, 2)))]
+    pool = [
+        _leaf(declare, f"{letter}{i}", draw(st.sampled_from(dtypes)), draw(st.sampled_from(shapes)))
+        for declare, letter, least, most in ((graph.input, "x", 1, 4), (graph.param, "w", 0, 2))
+        for i in range(draw(st.integers(least, most)))
+    ]
     if symbolic:
         n = Dim("n", min=1, max=LARGEST_EXTENT)
         pool += [Item(graph.input("rows", (n, 3)), 2.0), Item(graph.input("columns", (2, n)), 2.0)]
@@ -79,8 +87,13 @@ def typed_graphs(
     values = [item.value for item in pool]
     outputs = draw(st.lists(st.sampled_from(values), min_size=1, max_size=5))
     outputs.append(values[-1])
-    graph.set_outputs(outputs, donated=_donations(draw, graph, outputs))
+    graph.set_outputs(outputs, donated=_donations(draw, graph, outputs) if donations else {})
     return graph
+
+
+def f32_graphs(*, most_steps: int = 14, donations: bool = True) -> st.SearchStrategy[Graph]:
+    """Graphs of f32 operands, with values of other dtypes here and there."""
+    return typed_graphs(most_steps=most_steps, dtypes=(DType.F32,), donations=donations)
 
 
 def typed_feeds(graph: Graph, seed: int = 0, n: int = 1) -> dict[str, Array]:
@@ -102,12 +115,8 @@ def _numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: DType) 
     return np.asarray(random.integers(low, 10, shape)).astype(dtype.numpy)
 
 
-def _leaf(
-    declare: Callable[..., Value], name: str, draw: st.DrawFn, shapes: Sequence[tuple[int, ...]]
-) -> Item:
-    dtype = draw(st.sampled_from(_DTYPES))
-    value = declare(name, draw(st.sampled_from(shapes)), dtype)
-    return Item(value, 9.0 if dtype.is_int else 2.0)
+def _leaf(declare: Callable[..., Value], name: str, dtype: DType, shape: tuple[int, ...]) -> Item:
+    return Item(declare(name, shape, dtype), 9.0 if dtype.is_int else 2.0)
 
 
 def _donations(draw: st.DrawFn, graph: Graph, outputs: list[Value]) -> dict[Value, Value]:

@@ -16,7 +16,7 @@ from rlx.errors import RlxError
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.passes.fusion import scalar_regions
-from tests.properties.graphs import feeds_for, random_graphs
+from tests.properties.typed_graphs import f32_graphs, typed_feeds
 
 BACK_ENDS = ("c", "llvm", "reference")
 
@@ -223,12 +223,12 @@ def test_names_are_those_of_the_program() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(random_graphs(donations=False))
+@given(f32_graphs(donations=False))
 def test_regions_have_the_values_of_their_nodes(graph: Graph) -> None:
     fewest = scalar_regions.FEWEST_KERNELS
     scalar_regions.FEWEST_KERNELS = 0  # any small nodes are a region
     try:
-        feeds = feeds_for(graph)
+        feeds = typed_feeds(graph)
         params = {str(v.node.name): feeds[str(v.node.name)] for v in graph.params}
         run = rlx.compile(graph, backend="llvm", params=params)
         inputs = {name: array for name, array in feeds.items() if name not in params}

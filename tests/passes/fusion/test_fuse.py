@@ -15,7 +15,7 @@ from rlx.passes.fusion.policy import FusionPolicy
 from rlx.passes.rewrites.simplify import simplify
 from tests.passes.models import encoder, prepared
 from tests.passes.text import assert_unchanged
-from tests.properties.graphs import random_graphs
+from tests.properties.typed_graphs import f32_graphs
 
 _QUICK = settings(
     max_examples=100,
@@ -203,7 +203,7 @@ def test_an_encoder_layer_runs_few_kernels() -> None:
     assert labels.count("layer_norm") == 2
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_every_body_keeps_the_contract(graph: Graph) -> None:
     for node in fuse()(simplify(graph)).nodes:

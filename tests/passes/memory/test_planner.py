@@ -18,7 +18,7 @@ from rlx.passes.memory.planner import plan_memory
 from rlx.passes.memory.report import format_plan
 from rlx.passes.phases import setup_nodes
 from tests.passes.models import encoder, prepared
-from tests.properties.graphs import random_graphs
+from tests.properties.typed_graphs import f32_graphs
 
 _QUICK = settings(
     max_examples=60,
@@ -38,19 +38,19 @@ def _chain(*, outputs: int = 1) -> Graph:
     return graph
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_no_two_live_values_of_a_random_graph_overlap(graph: Graph) -> None:
     check_plan(plan_memory(copy_outputs(graph), scratch_bytes=_some_scratch))
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_no_two_live_values_overlap_after_the_whole_pipeline(graph: Graph) -> None:
     check_plan(plan_memory(prepared(graph)))
 
 
-@given(random_graphs())
+@given(f32_graphs())
 @_QUICK
 def test_the_arena_is_never_smaller_than_the_live_set(graph: Graph) -> None:
     plan = plan_memory(copy_outputs(graph))

@@ -14,7 +14,7 @@ from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import grad_with_loss, hvp, jvp
 from rlx.passes.vmap import vmap
 from tests.passes.vmap.checking import Array, Feeds, assert_is_loop, looped, tensors
-from tests.properties.graphs import feeds_for, random_graphs
+from tests.properties.typed_graphs import f32_graphs, typed_feeds
 
 SIZE = 3
 
@@ -160,11 +160,11 @@ def test_weights_that_wait_for_batched_cotangents_are_not_repeated() -> None:
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(random_graphs(donations=False, most_steps=10), st.integers(0, 7))
+@given(f32_graphs(donations=False, most_steps=10), st.integers(0, 7))
 def test_random_program_batched_over_some_inputs_is_a_loop(graph: Graph, choice: int) -> None:
     names = [str(leaf.node.name) for leaf in graph.inputs]
     mapped = {name: 0 for bit, name in enumerate(names) if choice >> bit & 1}
-    draws = [feeds_for(graph, seed) for seed in range(SIZE)]
+    draws = [typed_feeds(graph, seed) for seed in range(SIZE)]
     feeds = {n: np.stack([d[n] for d in draws]) if n in mapped else a for n, a in draws[0].items()}
     with np.errstate(all="ignore"):
         assert_is_loop(graph, feeds, mapped, SIZE, rtol=1e-4, atol=1e-4)
