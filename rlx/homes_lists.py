@@ -84,7 +84,6 @@ rlx.codegen.kernels.products.plain matmul stored_matmul
 rlx.codegen.kernels.products.ragged ragged_matmul ragged_outer
 rlx.codegen.kernels.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 rlx.codegen.kernels.resample resample
-rlx.codegen.kernels.rope rope
 rlx.codegen.kernels.row_region row_region softmax log_softmax layer_norm rms_norm
 rlx.codegen.kernels.shape transpose
 rlx.codegen.kernels.sort.search argmax argmin
@@ -209,7 +208,7 @@ rlx.ir.ops.windows im2col col2im
 rlx.codegen.kernels.products.pack_panels pack_panels
 """,
     "reference": """
-rlx.ir.reference.attention attention attention_backward rope
+rlx.ir.reference.attention attention attention_backward
 rlx.ir.reference.collective all_reduce all_reduce_start all_reduce_done all_gather reduce_scatter
     all_to_all collective_broadcast collective_permute axis_index
 rlx.ir.reference.control check
@@ -464,7 +463,7 @@ rlx.passes.autodiff.rules.solve solve triangular_solve det slogdet
 rlx.passes.autodiff.rules.while_loops while_loop
 """,
     "vmap": """
-rlx.passes.vmap.rules.attention attention attention_backward rope
+rlx.passes.vmap.rules.attention attention attention_backward
 rlx.passes.vmap.rules.collective all_reduce all_gather reduce_scatter all_to_all
     collective_broadcast collective_permute axis_index
 rlx.passes.vmap.rules.control checkpoint barrier refuse_derivative check

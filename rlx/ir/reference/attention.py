@@ -1,4 +1,4 @@
-"""Attention, its gradient and rotary embedding in NumPy."""
+"""Attention and its gradient in NumPy."""
 
 from __future__ import annotations
 
@@ -130,17 +130,3 @@ def _merged(x: Array, axes: AttentionLayout, shape: tuple[int, ...]) -> Array:
 def _group_sum(x: Array, axes: AttentionLayout) -> Array:
     batch, _, sequence, width = x.shape
     return x.reshape(batch, axes.kv_heads, axes.group, sequence, width).sum(axis=2)
-
-
-@reference(ops.rope)
-def rope(x: Array, cos: Array, sin: Array, *, head_dim: int, n_rot: int | None) -> Array:
-    half = (head_dim if n_rot is None else n_rot) // 2
-    rows = np.arange(x.shape[-2]) % cos.shape[0]
-    c, s = cos[rows, :half], sin[rows, :half]
-    result = x.copy()
-    for base in range(0, x.shape[-1] - head_dim + 1, head_dim):
-        first = x[..., base : base + half]
-        second = x[..., base + half : base + 2 * half]
-        result[..., base : base + half] = first * c - second * s
-        result[..., base + half : base + 2 * half] = second * c + first * s
-    return result
