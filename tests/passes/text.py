@@ -1,9 +1,13 @@
-"""Before -> after cases as text."""
+"""Before -> after cases as text, and graphs of formulas for tables of cases."""
 
 from __future__ import annotations
 
+import inspect
 import textwrap
+from collections.abc import Callable
+from typing import Any
 
+from rlx.ir.graph import Graph, Value
 from rlx.ir.parser import parse_graph
 from rlx.ir.printer import format_graph
 from rlx.passes.rewrite import GraphPass
@@ -25,3 +29,20 @@ def assert_unchanged(graph_pass: GraphPass, text: str) -> None:
 
 def _graph(text: str) -> str:
     return "graph @case {\n" + textwrap.dedent(text).strip("\n") + "\n}\n"
+
+
+def built(formula: Callable[..., Any], *shapes: tuple[int, ...], dtype: str = "f32") -> Graph:
+    """Return the graph of a formula; its inputs are named as its parameters, `w...` are params.
+
+    The last shape is also that of all parameters that follow.
+    """
+    graph = Graph("case")
+    names = list(inspect.signature(formula).parameters)
+    every = [*shapes, *shapes[-1:] * (len(names) - len(shapes))]
+    values = [
+        (graph.param if name.startswith("w") else graph.input)(name, shape, dtype)
+        for name, shape in zip(names, every, strict=True)
+    ]
+    found = formula(*values)
+    graph.set_outputs([found] if isinstance(found, Value) else found)
+    return graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from rlx.passes.fusion.recompute import find_recomputed
 from rlx.passes.rewrites.simplify import simplify
 from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
+from tests.passes.text import built
 
 Array = npt.NDArray[np.float32]
 
@@ -58,42 +60,46 @@ def test_the_gradient_of_a_smoothness_loss_is_one_kernel(backend: str) -> None:
     assert len(kernels(graph)) == 1
 
 
-def test_a_shift_is_read_where_it_is_added() -> None:
-    graph = Graph("shift")
-    x = graph.input("x", (8, 4))
-    shifted = ops.concat(
-        ops.narrow(x, axis=0, start=2, length=6), ops.narrow(x, axis=0, start=0, length=2), axis=0
-    )
-    graph.set_outputs([x + shifted])
-    assert kernels(graph) == [["narrow", "narrow", "concat", "add"]]
+def rolled(x: Value) -> Value:
+    parts = [ops.narrow(x, axis=0, start=start, length=n) for start, n in ((2, 6), (0, 2))]
+    return ops.concat(*parts, axis=0)
 
 
-def test_parts_of_a_concat_are_computed_in_their_place() -> None:
-    graph = Graph("parts")
-    x, y = graph.input("x", (8, 4)), graph.input("y", (2, 4))
-    graph.set_outputs([ops.concat(ops.tanh(x), ops.exp(y), axis=0)])
-    assert kernels(graph) == [["tanh", "exp", "concat"]]
+KERNELS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], list[list[str]]]] = {
+    "a shift is read where it is added": (
+        lambda x: x + rolled(x), [(8, 4)], [["narrow", "narrow", "concat", "add"]],
+    ),
+    "parts of a concat are computed in their place": (
+        lambda x, y: ops.concat(ops.tanh(x), ops.exp(y), axis=0), [(8, 4), (2, 4)],
+        [["tanh", "exp", "concat"]],
+    ),
+    "costly work that is read twice is stored": (
+        lambda x: ops.square(difference(ops.tanh(x), 0)), [(8,)],
+        [["tanh"], ["narrow", "narrow", "sub", "square"]],
+    ),
+    "what a product computes last is not computed again": (
+        lambda x, w: difference(ops.relu(x @ w), 0), [(8, 4), (4, 4)],
+        [["matmul", "relu"], ["narrow", "narrow", "sub"]],
+    ),
+    "what is read elsewhere is stored by another kernel before": (
+        lambda x: [y := ops.exp(x), y + ops.reverse(y, axes=(0,))], [(8,)],
+        [["exp"], ["reverse", "add"]],
+    ),
+    # The sum of the first product and the residual is read by a product, not through the pad.
+    "movement far below a product does not reach its epilogue": (
+        lambda x, w, r, v: ops.matmul(
+            ops.pad(ops.relu(ops.matmul(ops.relu(ops.matmul(x, w) + r), w) + r), low=(0, 1),
+                    high=(0, 1)), v,
+        ),
+        [(4, 8), (8, 8), (4, 8), (10, 3)], [*[["matmul", "add", "relu"]] * 2, ["pad"], ["matmul"]],
+    ),
+}  # fmt: skip
 
 
-def test_costly_work_that_is_read_twice_is_stored() -> None:
-    graph = Graph("costly")
-    graph.set_outputs([ops.square(difference(ops.tanh(graph.input("x", (8,))), 0))])
-    assert kernels(graph) == [["tanh"], ["narrow", "narrow", "sub", "square"]]
-
-
-def test_what_a_product_computes_last_is_not_computed_again() -> None:
-    graph = Graph("epilogue")
-    x, w = graph.input("x", (8, 4)), graph.input("w", (4, 4))
-    graph.set_outputs([difference(ops.relu(x @ w), 0)])
-    assert kernels(graph)[0] == ["matmul", "relu"]
-
-
-def test_a_kernel_reads_its_own_results_nowhere_else() -> None:
-    """What is read elsewhere is stored by another kernel before."""
-    graph = Graph("self")
-    y = ops.exp(graph.input("x", (8,)))
-    graph.set_outputs([y, y + ops.reverse(y, axes=(0,))])
-    assert kernels(graph) == [["exp"], ["reverse", "add"]]
+@pytest.mark.parametrize("case", KERNELS)
+def test_which_kernels_run(case: str) -> None:
+    formula, shapes, expected = KERNELS[case]
+    assert kernels(built(formula, *shapes)) == expected
 
 
 @pytest.mark.parametrize("backend", ["c", "llvm"])
@@ -152,17 +158,6 @@ def test_what_setup_computes_is_stored_though_runs_read_a_broadcast_of_it() -> N
     factors = graph.reshape(graph.rsqrt(p + 1.0), shape=(3, 1, 1))
     graph.set_outputs([graph.pad(x * factors, low=(0, 0, 1, 1), high=(0, 0, 1, 1), value=0.0)])
     assert [found for found in kernels(graph) if "rsqrt" in found] == [["add", "rsqrt"]]
-
-
-def test_movement_far_below_a_product_does_not_reach_its_epilogue() -> None:
-    """The sum of the first product and the residual is read by a product, not through the pad."""
-    graph = Graph("far")
-    x, w, r = graph.input("x", (4, 8)), graph.input("w", (8, 8)), graph.input("r", (4, 8))
-    y = ops.relu(ops.matmul(x, w) + r)
-    z = ops.pad(ops.relu(ops.matmul(y, w) + r), low=(0, 1), high=(0, 1))
-    graph.set_outputs([ops.matmul(z, graph.input("v", (10, 3)))])
-    epilogue = ["matmul", "add", "relu"]
-    assert kernels(graph) == [epilogue, epilogue, ["pad"], ["matmul"]]
 
 
 @pytest.mark.parametrize(("points", "stored"), [(1000, 0), (100, 1)])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,12 +13,11 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
 from rlx.ir.reference import evaluate
 from rlx.passes.fusion.fuse import fuse
+from tests.passes.text import built
 
 
-def kernels(*outputs: Value) -> list[str]:
+def kernels(graph: Graph) -> list[str]:
     """Return what runs after fusion: a fusion as the ops of its body joined by `+`."""
-    graph = outputs[0].graph
-    graph.set_outputs(list(outputs))
     nodes = [node for node in fuse()(graph).nodes if not node.op.has(Trait.LEAF)]
     return [
         "+".join(_computing(n.attribute("body")) if n.op is ops.fused else [n.op.name])
@@ -27,81 +29,63 @@ def _computing(body: Graph) -> list[str]:
     return [node.op.name for node in body.nodes if not node.op.has(Trait.LEAF)]
 
 
-def matrix() -> Value:
-    return Graph("siblings").input("x", (6, 10))
+SHAPE = (6, 10)
+ALL, COLUMNS, ROWS = {"axes": (0, 1)}, {"axes": (0,)}, {"axes": (1,)}
+KERNELS: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "a sum and a sum of squares are one kernel with what follows them": (
+        lambda x: ops.reduce_sum(x, **ALL) + ops.reduce_sum(x * x, **ALL),
+        ["reduce_sum+mul+reduce_sum+add"],
+    ),
+    "moments and extremes of columns are one kernel with four results": (
+        lambda x: [ops.reduce_mean(x, **COLUMNS), ops.reduce_mean(x * x, **COLUMNS),
+                   ops.reduce_max(x, **COLUMNS), ops.reduce_min(x, **COLUMNS)],
+        ["reduce_mean+mul+reduce_mean+reduce_max+reduce_min"],
+    ),
+    "what only siblings read is computed in their pass": (
+        lambda x: [ops.reduce_sum(y := ops.exp(x), **ROWS), ops.reduce_sum(y * x, **ROWS)],
+        ["exp+reduce_sum+mul+reduce_sum"],
+    ),
+    "a reduction that needs the other one follows it": (
+        lambda x: ops.reduce_mean((y := x - ops.reduce_mean(x, **ALL, keepdims=True)) * y, **ALL),
+        ["reduce_mean", "sub+mul+reduce_mean"],
+    ),
+    "other axes are another kernel": (
+        lambda x: [ops.reduce_sum(x, **ROWS), ops.reduce_max(x, **COLUMNS)],
+        ["reduce_sum", "reduce_max"],
+    ),
+    "another shape of the result is another kernel": (
+        lambda x: [ops.reduce_sum(x, **ROWS), ops.reduce_max(x, **ROWS, keepdims=True)],
+        ["reduce_sum", "reduce_max"],
+    ),
+    "reductions of unrelated values stay apart": (
+        lambda x, y: [ops.reduce_sum(x, **ROWS), ops.reduce_sum(y, **ROWS)],
+        ["reduce_sum", "reduce_sum"],
+    ),
+    "what setup computes joins no run": (
+        lambda x, w: [ops.reduce_sum(w * w, **ROWS), ops.reduce_sum(w * x, **ROWS)],
+        ["mul+reduce_sum", "mul+reduce_sum"],
+    ),
+}  # fmt: skip
 
 
-def test_a_sum_and_a_sum_of_squares_are_one_kernel_with_what_follows_them() -> None:
-    x = matrix()
-    total = ops.reduce_sum(x, axes=(0, 1)) + ops.reduce_sum(x * x, axes=(0, 1))
-    assert kernels(total) == ["reduce_sum+mul+reduce_sum+add"]
-
-
-def test_moments_and_extremes_of_columns_are_one_kernel_with_four_results() -> None:
-    x = matrix()
-    found = [
-        ops.reduce_mean(x, axes=(0,)),
-        ops.reduce_mean(x * x, axes=(0,)),
-        ops.reduce_max(x, axes=(0,)),
-        ops.reduce_min(x, axes=(0,)),
-    ]
-    assert kernels(*found) == ["reduce_mean+mul+reduce_mean+reduce_max+reduce_min"]
-
-
-def test_what_only_siblings_read_is_computed_in_their_pass() -> None:
-    x = matrix()
-    weights = ops.exp(x)
-    assert kernels(ops.reduce_sum(weights, axes=(1,)), ops.reduce_sum(weights * x, axes=(1,))) == [
-        "exp+reduce_sum+mul+reduce_sum"
-    ]
-
-
-def test_a_reduction_that_needs_the_other_one_waits_for_it() -> None:
-    x = matrix()
-    shift = x - ops.reduce_mean(x, axes=(0, 1), keepdims=True)
-    variance = ops.reduce_mean(shift * shift, axes=(0, 1), keepdims=True)
-    assert kernels(variance) == ["reduce_mean", "sub+mul+reduce_mean"]
-
-
-@pytest.mark.parametrize(
-    "second", [{"axes": (0,)}, {"axes": (1,), "keepdims": True}], ids=["axes", "keepdims"]
-)
-def test_other_axes_or_another_shape_of_result_is_another_kernel(second: dict[str, object]) -> None:
-    x = matrix()
-    assert kernels(ops.reduce_sum(x, axes=(1,)), ops.reduce_max(x, **second)) == [
-        "reduce_sum",
-        "reduce_max",
-    ]
-
-
-def test_reductions_of_unrelated_values_stay_apart() -> None:
-    x = matrix()
-    y = x.graph.input("y", x.shape)
-    assert kernels(ops.reduce_sum(x, axes=(1,)), ops.reduce_sum(y, axes=(1,))) == [
-        "reduce_sum",
-        "reduce_sum",
-    ]
+@pytest.mark.parametrize("case", KERNELS)
+def test_which_reductions_share_a_kernel(case: str) -> None:
+    formula, expected = KERNELS[case]
+    assert kernels(built(formula, SHAPE)) == expected
 
 
 def test_at_most_four_share_a_pass() -> None:
-    x = matrix()
-    sums = [ops.reduce_sum(x * float(n), axes=(1,)) for n in range(2, 8)]
-    found = [label.count("reduce_sum") for label in kernels(*sums)]
-    assert found == [4, 2]
-
-
-def test_what_setup_computes_joins_no_run() -> None:
-    x = matrix()
-    w = x.graph.param("w", x.shape)
-    fixed, changing = ops.reduce_sum(w * w, axes=(1,)), ops.reduce_sum(w * x, axes=(1,))
-    assert kernels(fixed, changing) == ["mul+reduce_sum", "mul+reduce_sum"]
+    six = built(lambda x: [ops.reduce_sum(x * float(n), **ROWS) for n in range(2, 8)], SHAPE)
+    assert [label.count("reduce_sum") for label in kernels(six)] == [4, 2]
 
 
 def test_a_fan_of_reductions_is_no_other_program() -> None:
-    x = matrix()
-    folds = [ops.reduce_sum, ops.reduce_max, ops.reduce_prod, ops.reduce_min, ops.reduce_mean]
-    found = [fold(x + float(n), axes=(1,)) for n in range(9) for fold in folds]
-    x.graph.set_outputs([found[0] * found[7], *found[1:]])
-    data = {"x": np.random.default_rng(1).standard_normal((6, 10)).astype(np.float32)}
-    for fused, plain in zip(evaluate(fuse()(x.graph), data), evaluate(x.graph, data), strict=True):
+    def fan(x: Value) -> list[Value]:
+        folds = [ops.reduce_sum, ops.reduce_max, ops.reduce_prod, ops.reduce_min, ops.reduce_mean]
+        found = [fold(x + float(n), **ROWS) for n in range(9) for fold in folds]
+        return [found[0] * found[7], *found[1:]]
+
+    graph = built(fan, SHAPE)
+    data = {"x": np.random.default_rng(1).standard_normal(SHAPE).astype(np.float32)}
+    for fused, plain in zip(evaluate(fuse()(graph), data), evaluate(graph, data), strict=True):
         np.testing.assert_array_equal(fused, plain)
