@@ -51,6 +51,10 @@ def of(function: Callable[..., Any], *args: Any) -> Use:
 
 
 SHAPES: list[Mistake] = [
+    (ShapeError, r"getitem: a slice has step 0; it must move", of(lambda x: x[::0], X)),
+    (InputError, r"concatenate: is given no array", of(lambda: rnp.concatenate([]))),
+    (ShapeError, r"depths \[0, 1\]", of(lambda x: rnp.block([[x, x], x]), X)),
+    (ShapeError, r"an empty list", of(lambda x: rnp.block([[x], []]), X)),
     (ShapeError, r"add: .*\(2, 3\).*\(4,\)", of(lambda x, y: x + y, X, Y)),
     (ShapeError, r"matmul: .*\(2, 3\).*\(4,\).* 3, must equal 4", of(lambda x, y: x @ y, X, Y)),
     (ShapeError, r"reshape: .*6 elements.*8", of(lambda x: x.reshape(4, 2), X)),
@@ -107,6 +111,8 @@ def _leaks() -> Any:
 
 
 TRACING: list[Mistake] = [
+    (DTypeError, r"where: ", of(lambda x: rnp.where(x > 0, x), X)),
+    (ConcretizationError, r"nonzero gives a number", of(lambda x: rnp.where(x > 0), X)),
     (ConcretizationError, r"Python condition .* type bool", of(_branch, X)),
     (ConcretizationError, r"float\(\) .* type f32\[2, 3\]", of(lambda x: float(x), X)),
     (ConcretizationError, r"int\(\) .* type f32\[2, 3\]", of(lambda x: int(x), X)),
@@ -122,34 +128,21 @@ TRACING: list[Mistake] = [
 
 DTYPES: list[Mistake] = [
     (DTypeError, r"bitwise_and.* f32", of(lambda x: x & x, X)),
+    (DTypeError, r"300", of(lambda x: x + 300, np.ones(2, np.uint8))),
     (DTypeError, r"max: complex numbers have no order",
      of(lambda x: rnp.max(x), X.astype(np.complex64))),
     (RlxError, r"astype: .*'float31'", of(lambda x: x.astype("float31"), X)),
     (DTypeError, r"grad.* i64", lambda: rlx.grad(lambda i: i.sum())(I)),
+    (DTypeError, r"floating result", lambda: rlx.grad(lambda x: rnp.argmax(x))(X)),
     (ShapeError, r"grad needs a scalar, and sin returns shape \(2, 3\)",
      lambda: rlx.grad(rnp.sin)(X)),
 ]  # fmt: skip
 
 TRANSFORMS: list[Mistake] = [
-    (ShapeError, r"scan: body .*shape of carry.*f64\[\] and leaves as f64\[2\]",
-     of(lambda x: rlx.scan(lambda c, _: (rnp.stack([c, c]), None), x, length=2), np.float64(0))),
-    (DTypeError, r"scan: body .*dtype of carry.*i32\[\] and leaves as f32\[\]",
-     of(lambda c, x: rlx.scan(lambda c, x: (c + x, c), c, x), np.int32(0), Y)),
-    (InputError, r"scan: body .*carry of structure.*returns",
-     of(lambda x: rlx.scan(lambda c, _: ((c, c), None), 0.0, x), Y)),
-    (InputError, r"scan: body .*must return \(carry, output\)",
-     of(lambda x: rlx.scan(lambda c, x: c + x, 0.0, x), Y)),
-    (ShapeError, r"numbers of steps differ: .*2.*4",
-     of(lambda x, y: rlx.scan(lambda c, r: (c, r[1]), 0.0, (x, y)), X, Y)),
-    (InputError, r"scan: neither xs nor length", of(lambda: rlx.scan(lambda c, _: (c, c), 0.0))),
-    (ShapeError, r"while_loop: condition .*\(4,\).*scalar",
-     of(lambda y: rlx.while_loop(lambda v: v < 9, lambda v: v + 1, y), Y)),
-    (DTypeError, r"fori_loop: the upper bound has dtype f64",
-     of(lambda y: rlx.fori_loop(0, 2.0, lambda _, v: v, y), Y)),
+    (InputError, r"maps over no argument", lambda: rlx.vmap(lambda x: x, in_axes=None)(X)),
+    (ShapeError, r"no axis", lambda: rlx.vmap(lambda x: x)(1.0)),
     (ShapeError, r"vmap: .*differ in extent: .*2.*4", lambda: rlx.vmap(rnp.add)(X, Y)),
     (ShapeError, r"vmap: in_axes: axis 5 .*rank 2", lambda: rlx.vmap(rnp.sin, in_axes=5)(X)),
-    (ShapeError, r"cond: .*\(4,\).*scalar",
-     of(lambda y: rlx.cond(y > 0, lambda: 1.0, lambda: 2.0), Y)),
     (StaticArgumentError, r"argument 3; the function has 1",
      lambda: rlx.jit(lambda x: x, static_argnums=3)(X)),
     (StaticArgumentError, r"names 'b'; the function has a",
@@ -169,12 +162,6 @@ MORE_TRANSFORMS: list[Mistake] = [
      lambda: rlx.grad(lambda x: x.sum(), argnums=5)(X)),
     (StaticArgumentError, r"argument 1 of type list is not hashable",
      lambda: rlx.jit(lambda x, _: x, static_argnums=1)(X, [1])),
-    (ShapeError, r"cond: .*f32\[2, 3\] in .*, f32\[\] in",
-     of(lambda x: rlx.cond(True, lambda: x, lambda: x.sum()), X)),
-    (InputError, r"cond: .*returns \* and .*tuple\(\*, \*\)",
-     of(lambda x: rlx.cond(True, lambda: x, lambda: (x, x)), X)),
-    (DTypeError, r"switch: the index has dtype f64",
-     of(lambda: rlx.switch(0.5, [lambda: 1.0, lambda: 2.0]))),
     (ShapeError, r"cotangent has shape \(4,\); the output has \(2, 3\)",
      lambda: rlx.vjp(rnp.sin, X)[1](Y)),
     (InputError, r"function returns an object of type str", of(lambda _: "text", X)),
@@ -233,6 +220,60 @@ def test_a_mistake_in_a_traced_function_names_its_line_and_a_remedy(mistake: Mis
     assert error.remedy
 
 
+REMEDIES: list[tuple[Use, str]] = [
+    (of(_branch, X), "where"),
+    (of(lambda x: float(x), X), "astype"),
+    (of(lambda i: list(range(i[2])), I), "static"),
+    (of(lambda x: np.asarray(x), X), "rlx.numpy"),
+    (of(lambda x: np.sin(x), X), "rlx.numpy.sin"),
+    (of(lambda x: x.__setitem__(0, 1.0), X), "at"),
+    (of(lambda x: x[x > 0], X), "where"),
+    (of(lambda x, i: x[: i[0]], X, I), "dynamic_slice"),
+    (of(lambda x, y: x[y], X, Y), "astype"),
+    (of(lambda x: rnp.where(x > 0, x), X), "where(condition, x, y)"),
+    (of(lambda x: rnp.where(x > 0), X), "pass how many to give"),
+    (of(lambda x: x & x, X), "compare first"),
+    (lambda: rlx.jit(lambda x, mode: x)(X, "fast"), "static_argnames"),
+]
+
+
+@pytest.mark.parametrize(("use", "words"), REMEDIES, ids=[words for _, words in REMEDIES])
+def test_a_remedy_names_what_to_call(use: Use, words: str) -> None:
+    with pytest.raises(RlxError, match=re.escape(words)):
+        use()
+
+
+def test_an_error_names_the_function_of_the_fault() -> None:
+    with pytest.raises(RlxError) as caught:
+        rlx.jit(_branch)(X)
+    assert caught.value.source is not None
+    assert caught.value.source.function == "_branch"
+
+
+def test_an_array_that_left_its_trace_is_refused_inside_another_and_outside() -> None:
+    kept: list[Any] = []
+
+    def leak(x: Any) -> Any:
+        kept.append(x + 1)
+        return x
+
+    def use(x: Any) -> Any:
+        return x + kept[0]
+
+    rlx.jit(leak, backend="reference")(X)
+    with pytest.raises(LeakedTracerError, match="in leak") as caught:
+        rlx.jit(use)(X)
+    assert caught.value.source is not None
+    assert caught.value.source.function == "use"
+    with pytest.raises(LeakedTracerError):
+        rnp.sin(kept[0])
+
+
+def test_an_unsupported_dtype_is_named() -> None:
+    with pytest.raises(DTypeError, match=str(np.dtype(np.clongdouble))):
+        rlx.jit(lambda x: x)(X.astype(np.clongdouble))
+
+
 @pytest.mark.parametrize("mistake", CALLS, ids=[each[1] for each in CALLS])
 def test_a_mistake_in_a_call_names_a_remedy(mistake: Mistake) -> None:
     assert error_of(mistake).remedy
@@ -288,3 +329,34 @@ def _raised_without_remedy(text: str) -> list[int]:
 def _is_told_to_users(kind: object) -> bool:
     is_error = isinstance(kind, type) and issubclass(kind, RlxError)
     return is_error and kind is not rlx.errors.InternalError
+
+
+def test_jacobians_of_functions_of_nothing_are_empty() -> None:
+    nothing = np.zeros(0, np.float32)
+    for jacobian in (rlx.jacfwd, rlx.jacrev):
+        assert jacobian(lambda x: x * 2)(nothing).shape == (0, 0)
+
+
+def test_vmap_calls_arguments_by_their_names() -> None:
+    graph = rlx.jit(rlx.vmap(lambda first, *, second: first + second["a"])).graph
+    named = graph(X, second={"a": X})
+    assert [str(value.node.name) for value in named.inputs] == ["first", "second_a"]
+
+    def fails(weights: Any, index: Any) -> Any:
+        return weights + "text" if index is None else rnp.reshape(weights, (7, index.shape[0]))
+
+    with pytest.raises(InputError, match="argument 'weights'"):
+        rlx.vmap(fails)("text", X)
+
+
+def test_jit_names_the_argument_that_is_no_array() -> None:
+    with pytest.raises(InputError, match=r"^argument 'second_b' holds an object of type str"):
+        rlx.jit(lambda first, second: (first, second))(X, {"a": X, "b": "text"})
+    with pytest.raises(InputError, match=r"^argument 'third' holds"):
+        rlx.jit(lambda first, *, third: (first, third), static_argnums=0)(1, third="text")
+
+
+def test_errors_of_several_functions_bear_one_name() -> None:
+    with pytest.raises(ShapeError) as caught:
+        rnp.stack([X, X[0]])
+    assert caught.value.message == "stack: the arrays have shapes [(2, 3), (3,)]; they must agree"

@@ -15,7 +15,6 @@ from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 
 X = np.array([-2, -0.4, 0.1, 0.6, 1], np.float32)
-DY = np.arange(1, 6, dtype=np.float32)
 SWEEP: list[tuple[tuple[int, ...], int | None]] = [
     ((6,), None), ((8,), None), ((3, 4), 0), ((2, 5, 3), 1), ((2, 3, 5), 1),
 ]  # fmt: skip
@@ -90,69 +89,6 @@ def test_integer_convolution_is_that_of_a_loop() -> None:
                         total += own * (int(w[channel, c, a, b]) + 1)
         scaled = round_away(float(np.float32(total) * np.float32(0.004)))
         assert code == np.clip(scaled + 2, -128, 127)
-
-
-def test_fake_quantization_of_a_batch() -> None:
-    four = apply(ops.fake_quantize, X, bits=4)
-    np.testing.assert_allclose(four, [-2, -0.2857143, 0, 0.5714286, 0.8571429], rtol=1e-6)
-    np.testing.assert_array_equal(apply(ops.fake_quantize, X, bits=2), [-2, 0, 0, 0, 2])
-
-
-def test_fake_quantization_with_a_fixed_scale() -> None:
-    x = (0.07 * np.arange(6) - 1.3).astype(np.float32)
-    result = apply(ops.fake_quantize, x, np.array([0.01], np.float32))
-    np.testing.assert_allclose(result, [-1.27, -1.23, -1.16, -1.09, -1.02, -0.95], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("through", "bits", "factors"),
-    [
-        ("tanh", 4, [3.34e-6, 0.2161524, 0.8868515, 0.0582231, 0.0036409]),
-        ("tanh", 2, [0.4199743, 0.961043, 0.9975042, 0.9151369, 0.7864477]),
-        ("hard_tanh", 4, [0, 0.8, 0.95, 0.7, 0.5]),
-        ("hard_tanh", 2, [0, 0.8, 0.95, 0.7, 0.5]),
-        ("clipped_identity", 4, [1, 1, 1, 1, 1]),
-        ("identity", 4, [1, 1, 1, 1, 1]),
-    ],
-)
-def test_straight_through_estimators(through: str, bits: int, factors: list[float]) -> None:
-    ones = np.ones(5, np.float32)
-    result = apply(ops.fake_quantize_backward, X, ones, bits=bits, straight_through=through)
-    np.testing.assert_allclose(result, factors, rtol=2e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize("bits", [8, 4, 2])
-def test_the_largest_magnitude_of_a_channel_counts_as_inside(bits: int) -> None:
-    x = np.random.default_rng(5).normal(size=(64, 7)).astype(np.float32)
-    dx = apply(ops.fake_quantize_backward, x, np.ones_like(x), bits=bits, axis=0,
-               straight_through="clipped_identity")  # fmt: skip
-    np.testing.assert_array_equal(dx, np.ones_like(x))
-
-
-def test_the_moving_average_starts_with_the_first_batch() -> None:
-    state = np.zeros(1, np.float32)
-    found = []
-    for largest in (1.27, 2.54, 0.0):
-        batch = np.array([largest, -largest / 2], np.float32)
-        _, state = apply(ops.fake_quantize_ema, batch, state, decay=0.9)
-        found.append(float(state[0]))
-    np.testing.assert_allclose(found, [0.01, 0.011, 0.0099], rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("bits", "out", "dx", "dscale"),
-    [
-        (4, [-1.75, -0.5, 0, 0.5, 1], [0, 2, 3, 4, 5], -10.6),
-        (2, [-0.25, -0.25, 0, 0.25, 0.25], [0, 0, 3, 0, 0], 4.8),
-    ],
-)
-def test_learned_steps(bits: int, out: list[float], dx: list[float], dscale: float) -> None:
-    scale = np.array([0.25], np.float32)
-    np.testing.assert_allclose(apply(ops.fake_quantize_lsq, X, scale, bits=bits), out, atol=1e-6)
-    of_x = apply(ops.fake_quantize_lsq_backward_x, X, scale, DY, bits=bits)
-    np.testing.assert_array_equal(of_x, dx)
-    of_scale = apply(ops.fake_quantize_lsq_backward_scale, X, scale, DY, bits=bits)
-    np.testing.assert_allclose(of_scale, [dscale], rtol=1e-5)
 
 
 @pytest.mark.parametrize(("shape", "axis"), SWEEP)
