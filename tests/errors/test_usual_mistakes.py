@@ -233,7 +233,7 @@ REMEDIES: list[tuple[Use, str]] = [
     (of(lambda x: rnp.where(x > 0, x), X), "where(condition, x, y)"),
     (of(lambda x: rnp.where(x > 0), X), "pass how many to give"),
     (of(lambda x: x & x, X), "compare first"),
-    (lambda: rlx.jit(lambda x, mode: x)(X, "fast"), "static_argnames"),
+    (lambda: rlx.jit(lambda x, _: x)(X, "fast"), "static_argnames"),
 ]
 
 
