@@ -156,19 +156,3 @@ def test_negative_powers_of_integers_are_integers(exponent: int) -> None:
         found = np.asarray(rlx.jit(lambda x, power=power: x**power)(base))
         assert found.dtype == np.int32
         np.testing.assert_array_equal(found, expected)
-
-
-def test_one_stage_of_butterflies() -> None:
-    state = np.array([[1, 0, 2, 0, 3, 0, 4, 0]], np.float32)
-
-    def stage(gate: float, reverse: float) -> list[float]:
-        one, zero = np.ones(2, np.float32), np.zeros(2, np.float32)
-        flags = [np.full(2, flag, np.float32) for flag in (gate, reverse)]
-        (found,) = run(lambda s, *f: ops.fft_butterfly_stage(s, *f, stage=0, n_fft=4),
-                       state, flags[0], flags[1], one, zero)  # fmt: skip
-        numbers: list[float] = found[0, ::2].tolist()
-        return numbers
-
-    assert stage(1, 0) == [3, -1, 7, -1]
-    assert stage(0, 0) == [1, 2, 3, 4]
-    assert stage(1, 1) == [-1, 3, -1, 7]

@@ -50,19 +50,6 @@ def infer(definition: Any, *shapes: tuple[int | Dim, ...], **attributes: Any) ->
     return inferred
 
 
-def differences(function: Any, x: Array, step: float) -> Array:
-    """Return the gradient of a scalar function by central differences."""
-    gradient = np.zeros_like(x)
-    for at in np.ndindex(x.shape):
-        ends = []
-        for sign in (1, -1):
-            moved = x.copy()
-            moved[at] += sign * step
-            ends.append(function(moved))
-        gradient[at] = (ends[0] - ends[1]) / (2 * step)
-    return gradient
-
-
 # Known values
 
 
@@ -84,38 +71,6 @@ def test_b_shapes() -> None:
 def test_c_one_axis() -> None:
     x, w = np.array([[[1.0, 2, 3, 4]]]), np.array([[[1.0, -1]]])
     np.testing.assert_array_equal(result(ops.conv, x, w), [[[-1, -1, -1]]])
-
-
-@pytest.mark.parametrize(
-    ("x", "w", "attributes", "step", "tolerance"),
-    [
-        ((1, 2, 4, 4), (3, 2, 3, 3), {"padding": ((1, 1), (1, 1))}, 1e-5, 1e-8),
-        ((2, 2, 4, 4), (2, 2, 3, 3), {}, 1e-5, 1e-8),
-        ((2, 4, 6, 5), (6, 2, 2, 3), FACT_F, 1e-5, 1e-8),
-    ],
-    ids=["d-by-input", "e-by-weight", "f"],
-)
-def test_d_e_f_gradients_are_finite_differences(
-    x: tuple[int, ...],
-    w: tuple[int, ...],
-    attributes: dict[str, Any],
-    step: float,
-    tolerance: float,
-) -> None:
-    image, weights = normal(*x), normal(*w)
-    dy = normal(*result(ops.conv, image, weights, **attributes).shape)
-    by_x = result(ops.conv_backward_input, dy, weights, spatial=x[2:], **attributes)
-    by_w = result(ops.conv_backward_weight, image, dy, kernel_size=w[2:], **attributes)
-
-    def loss(a: Array, b: Array) -> float:
-        return float((dy * result(ops.conv, a, b, **attributes)).sum())
-
-    np.testing.assert_allclose(
-        by_x, differences(lambda a: loss(a, weights), image, step), atol=tolerance
-    )
-    np.testing.assert_allclose(
-        by_w, differences(lambda b: loss(image, b), weights, step), atol=tolerance
-    )
 
 
 def test_f_the_transposed_form_needs_output_padding() -> None:
@@ -142,30 +97,6 @@ def test_transposed_convolution() -> None:
     )
 
 
-def test_tiny_network_without_pooling() -> None:
-    """Convolution, bias, relu and a dense layer: every gradient by finite differences."""
-    rng = np.random.default_rng(3)
-    params = {
-        "w": 0.2 * rng.standard_normal((2, 1, 3, 3)),
-        "b": np.array([5.0, 5.1]).reshape(1, 2, 1, 1),
-        "dense": 0.5 * rng.standard_normal((32, 3)),
-    }
-    x = rng.standard_normal((1, 1, 6, 6))
-
-    def loss(w: Array, b: Array, dense: Array) -> Any:
-        hidden = rlx.nn.relu(rlx.nn.conv(x, w, 1, "VALID") + b)
-        return rlx.nn.softmax_cross_entropy(hidden.reshape((1, 32)) @ dense, np.array([1])).sum()
-
-    gradients = rlx.grad(loss, argnums=(0, 1, 2))(*params.values())
-    for number, given in enumerate(gradients):
-        arrays = list(params.values())
-
-        def of(moved: Array, number: int = number, arrays: list[Array] = arrays) -> float:
-            return float(loss(*(moved if i == number else a for i, a in enumerate(arrays))))
-
-        np.testing.assert_allclose(given, differences(of, arrays[number], 1e-5), atol=1e-8)
-
-
 # Windows
 
 
@@ -181,15 +112,6 @@ def test_windows_are_rows_and_a_product_of_them_is_the_convolution() -> None:
     )
 
 
-def test_col2im_is_the_transpose_of_im2col() -> None:
-    x = normal(2, 3, 6, 5)
-    shape: dict[str, Any] = {k: v for k, v in FACT_F.items() if k != "groups"}
-    columns = normal(2 * 3 * 7, 18, seed=1)
-    given = result(ops.im2col, x, kernel_size=(2, 3), **shape)
-    back = result(ops.col2im, columns, shape=x.shape, kernel_size=(2, 3), **shape)
-    assert (given * columns).sum() == pytest.approx((x * back).sum(), rel=1e-12)
-
-
 # Ranks, groups and dtypes
 
 
@@ -200,35 +122,6 @@ def test_one_and_three_axes() -> None:
         infer(ops.conv, (2, 3), (4, 3))
     with pytest.raises(ShapeError, match="1 to 3 spatial axes"):
         infer(ops.conv, (2, 3, 4, 4), (4, 3, 2))
-
-
-def test_f64_is_computed_in_f64() -> None:
-    x, w = 1 + 1e-12 * normal(1, 2, 5, 5), normal(3, 2, 3, 3)
-    g = Graph("f64")
-    y = g.conv(g.input("x", x.shape, "f64"), g.input("w", w.shape, "f64"))
-    g.set_outputs([y])
-    (given,) = rlx.compile(g)(x=x, w=w)
-    np.testing.assert_allclose(given, result(ops.conv, x, w), rtol=1e-14, atol=1e-14)
-
-
-def test_missing_derivatives() -> None:
-    """Transposed convolution and windows differentiate, also twice, through the gradient ops."""
-    x, w = normal(1, 2, 4, 3), normal(2, 2, 2, 2)
-
-    def transposed(a: Array) -> Any:
-        return (rlx.nn.conv_transpose(a, w, 2, 0) ** 3).sum()
-
-    given = rlx.grad(transposed)(x)
-    np.testing.assert_allclose(
-        given, differences(lambda a: float(transposed(a)), x, 1e-5), atol=1e-6
-    )
-
-    def penalty(a: Array) -> Any:
-        return (rlx.grad(lambda b: (rlx.nn.conv(a, b, 2, 1) ** 3).sum())(w) ** 2).sum()
-
-    given = rlx.grad(penalty)(x)
-    step = differences(lambda a: float(penalty(a)), x, 1e-5)
-    np.testing.assert_allclose(given, step, rtol=1e-6, atol=1e-5)
 
 
 def test_what_does_not_fit_is_a_typed_error() -> None:

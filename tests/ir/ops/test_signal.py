@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import rlx
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import as_dtype
@@ -94,39 +93,3 @@ def test_stages_and_filters_that_do_not_fit_are_refused() -> None:
 
 
 # Complex numbers
-
-
-def test_of_complex_arithmetic() -> None:
-    def c(*numbers: complex) -> Array:
-        return np.array(numbers, np.complex64)
-
-    facts = [
-        (ops.add, c(1 + 2j, 3 - 1j), c(4 - 1j, 0.5 + 0.5j), c(5 + 1j, 3.5 - 0.5j)),
-        (ops.sub, c(5 + 1j), c(2 + 3j), c(3 - 2j)),
-        (ops.mul, c(1 + 2j, 1), c(3 + 4j, 1j), c(-5 + 10j, 1j)),
-        (ops.div, c(1 + 2j, 2.5 - 1.5j), c(3 + 4j, 2.5 - 1.5j), c(0.44 + 0.08j, 1)),
-    ]
-    for definition, a, b, expected in facts:
-        np.testing.assert_allclose(applied(definition, a, b), expected, atol=1e-5)
-    one = {
-        ops.neg: (3.5 - 1.25j, -3.5 + 1.25j),
-        ops.exp: (1j * np.pi, -1),
-        ops.log: (1j, 0.5j * np.pi),
-        ops.sqrt: (3 + 4j, 2 + 1j),
-        ops.complex_norm_sq: (3 + 4j, 25),
-    }
-    for definition, (z, result) in one.items():
-        np.testing.assert_allclose(applied(definition, c(z)), c(result), atol=1e-5)
-
-
-def test_of_wirtinger_gradients() -> None:
-    """L = sum |a b|**2: da = 2 conj(a) |b|**2 and db = 2 conj(b) |a|**2, as in JAX."""
-    a = np.array([1 + 0.5j, 0.5 - 1j, -2, 0.25 + 2j], np.complex64)
-    b = np.array([0.7 - 0.2j, -0.3 + 0.6j, 1.5 - 0.8j, 0.4 + 1.1j], np.complex64)
-
-    def loss(a: Any, b: Any) -> Any:
-        return rlx.numpy.sum(rlx.numpy.abs(a * b) ** 2)
-
-    da, db = rlx.jit(rlx.grad(loss, argnums=(0, 1)))(a, b)
-    np.testing.assert_allclose(da, 2 * a.conj() * np.abs(b) ** 2, atol=1e-5)
-    np.testing.assert_allclose(db, 2 * b.conj() * np.abs(a) ** 2, atol=1e-5)
