@@ -96,6 +96,7 @@ ACTIONS: dict[str, Callable[[type[Any]], object]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(o) or "plain")
 def test_classes_behave_as_those_of_the_standard_library(

@@ -29,6 +29,7 @@ def test_the_lists_are_those_that_importing_all_modules_gives() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", LISTS)
 def test_every_listed_module_exists(kind: str) -> None:
     modules = {*homes_of(kind).values()}

@@ -33,6 +33,7 @@ _add_public_modules("rlx", _found)
 MODULES = sorted(_found)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", MODULES)
 def test_names_are_there_and_are_no_implementation_modules(name: str) -> None:
     module = importlib.import_module(name)
@@ -46,6 +47,7 @@ def test_names_are_there_and_are_no_implementation_modules(name: str) -> None:
         assert not each.startswith("_") or each == "__version__"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["rlx.numpy", "rlx.onnx", "rlx.optim", "rlx.lax", "rlx.nn"])
 def test_modules_of_a_package_are_hidden_but_for_those_that_users_call(name: str) -> None:
     package = importlib.import_module(name)

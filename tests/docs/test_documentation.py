@@ -41,12 +41,14 @@ def test_the_python_of_a_page_runs(
             assert block in written
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "page", [*PAGES, *sorted((ROOT / "bench" / "results").glob("*.md"))], ids=lambda page: page.name
 )

@@ -44,6 +44,7 @@ def public_functions(module: ModuleType) -> list[str]:
     return [name for name, x in ours.items() if x.__module__.startswith("rlx.")]
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("module", [rlx.numpy, rlx.nn, rlx.optim], ids=lambda m: m.__name__)
 def test_the_reference_names_every_public_function(site: Path, module: ModuleType) -> None:

@@ -12,6 +12,7 @@ PLACES = re.compile(r"`(rlx/[a-z_0-9/]+(?:\.py|/)?)`")
 ONE_SCREEN = 72
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("page", ["architecture.md", "glossary.md", "loop_language.md"])
 def test_every_place_that_a_page_names_is_there(page: str) -> None:
     named = PLACES.findall((ROOT / "docs" / page).read_text())

@@ -110,6 +110,7 @@ WRONG_PROGRAMS: list[tuple[type[RlxError], str, Build]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("kind", "message", "program"), WRONG_PROGRAMS, ids=[entry[1] for entry in WRONG_PROGRAMS]
 )

@@ -112,6 +112,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[RlxError], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_body_is_refused(name: str) -> None:
     build, kind, message = WRONG[name]

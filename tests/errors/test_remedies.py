@@ -39,6 +39,7 @@ def test_there_are_errors_to_look_at() -> None:
     assert sum(1 for path in SOURCES for _ in raised(ast.parse(path.read_text()))) > 400
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("folder", sorted({path.parent.name for path in SOURCES}))
 def test_every_error_says_what_to_do(folder: str) -> None:
     silent = [

@@ -212,6 +212,7 @@ def error_of(mistake: Mistake) -> RlxError:
     return caught.value
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mistake", TRACED, ids=[each[1] for each in TRACED])
 def test_a_mistake_in_a_traced_function_names_its_line_and_a_remedy(mistake: Mistake) -> None:
     error = error_of(mistake)
@@ -237,6 +238,7 @@ REMEDIES: list[tuple[Use, str]] = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("use", "words"), REMEDIES, ids=[words for _, words in REMEDIES])
 def test_a_remedy_names_what_to_call(use: Use, words: str) -> None:
     with pytest.raises(RlxError, match=re.escape(words)):
@@ -274,6 +276,7 @@ def test_an_unsupported_dtype_is_named() -> None:
         rlx.jit(lambda x: x)(X.astype(np.clongdouble))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mistake", CALLS, ids=[each[1] for each in CALLS])
 def test_a_mistake_in_a_call_names_a_remedy(mistake: Mistake) -> None:
     assert error_of(mistake).remedy

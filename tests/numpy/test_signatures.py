@@ -84,6 +84,7 @@ def _same_default(own: Any, other: Any) -> bool:
     return own in (None, False) if unset or other in (None, False) else bool(own == other)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", PAIRS)
 def test_parameters_have_their_names_order_and_defaults(name: str) -> None:
     own, other = map(inspect.signature, PAIRS[name])

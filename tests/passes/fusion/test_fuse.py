@@ -88,6 +88,7 @@ FUSED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], list[str]]] = 
 }  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", FUSED)
 def test_what_runs_after_fusion(case: str) -> None:
     formula, shapes, expected = FUSED[case]

@@ -82,6 +82,7 @@ MISSED: dict[str, tuple[Callable[..., Any], Shapes, dict[tuple[str, str], Obstac
 """Formulas with one miss at most."""
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", MISSED)
 def test_a_missed_fusion_has_its_reason(case: str) -> None:
     formula, shapes, expected = MISSED[case]
@@ -130,6 +131,7 @@ def test_every_miss_of_a_transformer_has_a_reason_of_its_own() -> None:
     assert {choice.why for _, choice in decisions.chosen} >= {Why.PACKED_ONCE}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_is_a_sentence(reason: Reason) -> None:
     text = str(reason.because("found", "limit"))

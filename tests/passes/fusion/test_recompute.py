@@ -96,6 +96,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], list[list[st
 }  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", KERNELS)
 def test_which_kernels_run(case: str) -> None:
     formula, shapes, expected = KERNELS[case]

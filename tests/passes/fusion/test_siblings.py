@@ -68,6 +68,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", KERNELS)
 def test_which_reductions_share_a_kernel(case: str) -> None:
     formula, expected = KERNELS[case]
