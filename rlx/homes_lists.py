@@ -68,12 +68,11 @@ rlx.codegen.kernels.linalg.decompositions eigh svd qr
 rlx.codegen.kernels.linalg.eigenvalues eig
 rlx.codegen.kernels.linalg.factorization cholesky lu
 rlx.codegen.kernels.linalg.schur schur
-rlx.codegen.kernels.linalg.solve solve solve_backward triangular_solve
+rlx.codegen.kernels.linalg.solve solve triangular_solve
 rlx.codegen.kernels.loss softmax_cross_entropy_with_logits softmax_cross_entropy_backward
 rlx.codegen.kernels.nests.scalar_region scalar_region
 rlx.codegen.kernels.nests.scan cumsum cumprod cummax cummin
 rlx.codegen.kernels.packed.experts grouped_matmul
-rlx.codegen.kernels.packed.int8 quantize_rows
 rlx.codegen.kernels.packed.map_bytes map_bytes
 rlx.codegen.kernels.packed.pack_bytes pack_bytes
 rlx.codegen.kernels.packed.packed dequantize_blocks dequant_matmul
@@ -434,7 +433,7 @@ rlx.codegen.kernels.linalg.eigenvalues_lapack eig/Library
 rlx.codegen.kernels.linalg.factorization lu cholesky
 rlx.codegen.kernels.linalg.factorization_lapack cholesky/Library lu/Library
 rlx.codegen.kernels.linalg.schur schur
-rlx.codegen.kernels.linalg.solve solve solve_backward triangular_solve
+rlx.codegen.kernels.linalg.solve solve triangular_solve
 rlx.codegen.kernels.linalg.solve_lapack solve/Library
 rlx.codegen.kernels.sort.sort sort argsort topk
 """,
@@ -482,6 +481,6 @@ rlx.passes.vmap.rules.packed dequantize_blocks bytes_as_words dequant_matmul gro
 rlx.passes.vmap.rules.reduction cumsum cumprod cummax cummin softmax log_softmax logsumexp
 rlx.passes.vmap.rules.shape narrow concat reverse reshape expand transpose pad slice
 rlx.passes.vmap.rules.signal fft rfft irfft
-rlx.passes.vmap.rules.solve lu cholesky solve triangular_solve solve_backward
+rlx.passes.vmap.rules.solve lu cholesky solve triangular_solve
 """,
 }

@@ -16,9 +16,9 @@ from rlx.codegen.kernels.linalg.elimination import (
     subtract_row,
 )
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.slice_blocks import Block, Load, blocks
+from rlx.codegen.kernels.slice_blocks import Block, blocks
 from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
-from rlx.codegen.kernels.values import Scalar, chosen_where
+from rlx.codegen.kernels.values import chosen_where
 from rlx.codegen.loops.expr import E, index
 from rlx.ir.types import TensorType
 
@@ -63,43 +63,6 @@ def _is_spelled_out(batch: SliceBatch, *operands: Reader) -> bool:
 
 def _is_unrolled(tile: Tile) -> bool:
     return not tile.is_complex and is_unrolled(tile.height, tile.width)
-
-
-@scratch("solve_backward")
-def solve_backward_scratch(
-    operands: list[TensorType], results: list[TensorType], **_: object
-) -> int:
-    del results
-    return SliceBatch.of(operands[0], 1).scratch_bytes
-
-
-@kernel("solve_backward")
-def solve_backward(
-    scope: Scope,
-    a: Reader,
-    x: Reader,
-    g: Reader,
-    da: Writer,
-    db: Writer,
-    *,
-    transposed: bool,
-    on_singular: str,
-) -> None:
-    """Solve the transposed system; then the solution found before takes the matrix's place."""
-    batch = SliceBatch.of(a.type, 1)
-    height = batch.height
-    with blocks(scope, batch, spelled_out=_is_spelled_out(batch, a)) as block:
-        block.read(a, transposed=not transposed)
-        block.read(g, height, vector=True)
-        _eliminate(block, batch, on_singular)
-        block.write_columns(db, height, vector=True)
-        block.read(x, vector=True)
-
-        def product(i: E, j: E, load: Load) -> Scalar:
-            row, column = (j, i) if transposed else (i, j)
-            return -(load(row, height) * load(column, 0))
-
-        block.write(da, product)
 
 
 def _eliminate(block: Block, batch: SliceBatch, on_singular: str) -> None:

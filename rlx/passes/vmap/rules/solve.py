@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.passes.vmap.batching import Batching, batch_to, batch_to_front, reshape_to
-from rlx.passes.vmap.registry import BY_FORMULA, Batched, batch, leading
+from rlx.passes.vmap.registry import Batched, batch, leading
 
 leading(ops.lu, ops.cholesky)
 
@@ -46,18 +46,6 @@ def triangular_solve_batch(
     if left:
         return _from_columns(solved(a, _as_columns(b)), b)
     return _from_rows(solved(a, _as_rows(b)), b)
-
-
-@batch(ops.solve_backward)
-def solve_backward_batch(
-    at: Batching, a: Value, x: Value, g: Value, *, transposed: bool, on_singular: str
-) -> Batched:
-    if not at.batched[0]:
-        return BY_FORMULA
-    results: Batched = ops.solve_backward(
-        *at.lifted((a, x, g)), transposed=transposed, on_singular=on_singular
-    )
-    return results
 
 
 def _as_columns(b: Value, *, vector: bool = False) -> Value:
