@@ -4,8 +4,10 @@
     python tools/arm64.py test build/arm64 [--draw 16] [--seconds 1200] [tests/codegen ...]
     build/arm64/python -m pytest -n 0 tests/runtime/test_arrays.py
 
-`make aarch64` does the first two. `test` runs each test file in a process of its own, prints a line
-for each and their sum, and fails where a test failed, or a file took longer than its seconds.
+`make aarch64` does the first two. `test` runs each test file in a fork of one process that has
+imported and compiled before: forks inherit what QEMU translated, so that a file does not begin with
+twelve seconds of it. It prints a line for each file and their sum, and fails where a test failed,
+or where a process took more than its seconds of processor time.
 
 `make` needs the network and Debian's `qemu-user`, `gcc-aarch64-linux-gnu` and `apt-get`; it takes
 660 MB. Python and its libraries are Debian's, packages are wheels. The C compiler is a cross
@@ -16,16 +18,19 @@ compiler, which is not emulated; programs that it makes are. The processor has `
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +74,8 @@ CHOSEN = ("tests/runtime", "tests/codegen", "tests/passes")
 """What `test` runs unless it is told."""
 NOTHING_COLLECTED = 5
 """Pytest's exit status where no test was drawn."""
+WAITED = 20
+"""Seconds that a file may take for each of its seconds of processor time: others compute, too."""
 COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 
 
@@ -80,15 +87,45 @@ def main() -> None:
     parser.add_argument("directory", type=Path, help="of the emulated system")
     parser.add_argument("paths", nargs="*", default=CHOSEN, help="test files, or directories")
     parser.add_argument("--draw", default="16", help="of each test's cases run one in DRAW")
-    parser.add_argument("--seconds", type=int, default=1200, help="for each file")
+    parser.add_argument("--seconds", type=int, default=600, help="of processor time for each file")
     chosen = parser.parse_intermixed_args()
     directory = chosen.directory.absolute()
     if chosen.action == "make":
         make(directory)
+    elif sys.executable == str(directory / "root/usr/bin/emulated"):
+        sys.exit(test_forked(chosen.draw, test_files(chosen.paths), chosen.seconds))
     else:
-        python = (str(directory / "python"), "-m", "pytest", "-n", "0", "-m", "not slow")
-        command = (*python, "-p", "no:cacheprovider", "--draw", chosen.draw)
-        sys.exit(test(command, test_files(chosen.paths), chosen.seconds))
+        os.execv(directory / "python", [str(directory / "python"), *sys.argv])
+
+
+def test_forked(draw: str, files: Iterable[Path], seconds: int) -> int:
+    """Run each file by pytest in a fork of this process, which compiles a program first."""
+    import pytest
+
+    _compile_what_tests_do()
+    kind = ("-n", "0", "-m", "not slow", "-p", "no:cacheprovider", "--draw", draw)
+    options = (*kind, "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    return test(lambda file: pytest.main([*options, str(file)]), files, seconds)
+
+
+def _compile_what_tests_do() -> None:
+    """Compile products, reductions, sorts, loops and derivatives, so that QEMU translates those."""
+    import numpy as np
+
+    import rlx
+    import rlx.numpy as rnp
+
+    def f(x: rlx.Array) -> rlx.Array:
+        image = rlx.nn.conv(x[None, None], x[None, None, :3, :3])
+        rows = rlx.nn.softmax(rnp.sort(x @ x.T)[x.argmax(axis=0)] / rnp.cumsum(x, axis=1))
+        last, _ = rlx.lax.scan(lambda c, row: (rnp.tanh(c @ x) * row, c), x[0], rows)
+        return last.sum() + image.max() + rnp.where(x > 0, x.astype("int8"), x).mean()
+
+    for name in ("hypothesis", "onnx", "scipy.special"):
+        importlib.import_module(name)
+    x = np.random.default_rng(0).random((8, 8), "f4")
+    for backend in ("c", "llvm"):
+        rlx.jit(rlx.value_and_grad(f), backend=backend)(x)
 
 
 def test_files(paths: Iterable[str]) -> list[Path]:
@@ -102,21 +139,23 @@ def _tests(directory: Path) -> list[Path]:
     return sorted(directory.rglob("test_*.py"))
 
 
-def test(command: Sequence[str], files: Iterable[Path], seconds: float) -> int:
-    """Run each file in a process; print its counts, and the sum. Return how many did not pass."""
+def test(run: Callable[[Path], int], files: Iterable[Path], seconds: int) -> int:
+    """Run each file in a fork; print its counts, and the sum. Return 1 if some did not pass."""
     total: Counter[str] = Counter()
     bad = 0
     for file in files:
         begin = time.monotonic()
-        status, output = run_bounded((*command, str(file)), seconds)
+        status, output, used = run_bounded(run, file, seconds)
         last = output.rstrip().rpartition("\n")[2]
         counts = {name.rstrip("s"): int(count) for count, name in COUNTED.findall(last)}
         passes = status in (0, NOTHING_COLLECTED)
         total.update(counts)
         bad += not passes
         words = last.partition(" in ")[0].strip("= ") if counts or passes else "no result"
-        ending = f", stopped after {seconds} s" if status is None else f", exit status {status}"
-        print(f"{file}: {words}{'' if passes else ending} ({time.monotonic() - begin:.0f} s)")
+        stopped = f", stopped after {seconds} s"
+        ending = stopped if status is None else f", exit status {status}"
+        took = f"({used:.0f} s of {time.monotonic() - begin:.0f} s)"
+        print(f"{file}: {words}{'' if passes else ending} {took}")
         if not passes:
             print(output)
         sys.stdout.flush()
@@ -126,18 +165,37 @@ def test(command: Sequence[str], files: Iterable[Path], seconds: float) -> int:
     return min(bad, 1)
 
 
-def run_bounded(command: Sequence[str], seconds: float) -> tuple[int | None, str]:
-    """Return exit status and output; no status where it, and what it began, had to be killed."""
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            output, _ = process.communicate(timeout=seconds)
-            return process.returncode, output
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return None, process.communicate()[0]
+def run_bounded(
+    run: Callable[[Path], int], file: Path, seconds: int
+) -> tuple[int | None, str, float]:
+    """Return exit status, output and processor time of `run(file)` in a fork of this process.
+
+    There is no status where it took more than `seconds` of processor time, or where it waited for
+    twenty times as long: it and what it began are killed.
+    """
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            os.chdir(ROOT)
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+            sys.stdout = sys.stderr = output
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+            status = run(file)
+            sys.stdout.flush()
+            os._exit(status)
+        end = time.monotonic() + WAITED * seconds
+        while not (done := os.wait4(child, os.WNOHANG))[0] and time.monotonic() < end:
+            time.sleep(0.1)
+        if waits := not done[0]:
+            os.killpg(child, signal.SIGKILL)
+            done = os.wait4(child, 0)
+        status = os.waitstatus_to_exitcode(done[1])
+        output.seek(0)
+        stopped = waits or status in (-signal.SIGXCPU, -signal.SIGKILL)
+        used = done[2].ru_utime + done[2].ru_stime
+        return None if stopped else status, output.read(), used
 
 
 def make(directory: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, seed, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from rlx.ir import ops
@@ -71,7 +71,12 @@ def program(steps: list[tuple[str, int, int]]) -> Any:
 @pytest.mark.parametrize("part", range(4))
 def test_derivatives_of_a_random_program_hold_in_both_modes_and_orders(part: int) -> None:
     @seed(part)
-    @settings(max_examples=15, deadline=None, derandomize=True)
+    @settings(
+        max_examples=15,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     @given(programs)
     def hold(steps: list[tuple[str, int, int]]) -> None:
         case = Case("random", program(steps), tensors(17, (3, 3), (3, 3)), tolerance=1e-5)
