@@ -33,8 +33,8 @@ from rlx.ir.types import TensorType
 Array = NDArray[Any]
 Maker = Callable[[np.random.Generator, tuple[int, ...], DType], Array]
 
-# Two correct implementations differ by rounding in their scalar functions (2e-6 in f32, as the
-# specification asks) and, for narrow floats, by one or two units of the last place stored.
+# Two correct implementations differ by rounding in their scalar functions (2e-6 in
+# f32) and, for narrow floats, by one or two units of the last place stored.
 _ROUNDING = {
     DType.F64: 1e-12,
     DType.F32: 2e-6,
@@ -74,7 +74,7 @@ class OpRecord:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     dtypes: tuple[DType, ...] = (DType.F32, DType.F64)
     smooth: bool = False
-    """The operands lie away from kinks and poles: in f64 finite differences hold."""
+    """The operands are far from kinks and poles: in f64 finite differences hold."""
     growth: float = 1.0
     """By how much the op amplifies rounding; 0: results are equal to the bit."""
     limits: str = ""

@@ -22,7 +22,7 @@ from rlx.transforms import branches, checkpointing, control, implicit
     "custom_vmap_call", "jit", "pjit", takes_keys=True,
 )  # fmt: skip
 def call(equation: JaxprEqn, *operands: Any) -> Any:
-    """The body of a call; its kernels are shared by what is equal in them."""
+    """Inline the body of a call; equal kernels of several calls are generated once."""
     return run(_body(equation), operands)
 
 
@@ -111,7 +111,7 @@ def while_loop(equation: JaxprEqn, *operands: Any) -> Any:
 def _while_any(
     holds: Callable[[Any], Any], step: Callable[[Any], Any]
 ) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """Return a batch of loops as one that runs while any does, and keeps those that have ended."""
+    """Return a batch of loops as one loop until all have ended; ended ones keep carries."""
 
     def still(carry: Any) -> Any:
         runs = holds(carry)

@@ -18,13 +18,13 @@ Keys: TypeAlias = dict[str, tuple[str, Any]]
 
 
 def no_keys(config: Config) -> Keys:
-    """Return nothing: settings of this model type are those of all."""
+    """Return no keys: this model type has no settings of its own."""
     del config
     return {}
 
 
 def no_scales(config: Config) -> Mapping[str, Array]:
-    """Return nothing: matrices are as they are used."""
+    """Return no scales: the matrices of this model type are stored unscaled."""
     del config
     return {}
 
@@ -155,7 +155,7 @@ def falcon_h1_keys(config: Config) -> Keys:
 
 
 def falcon_h1_scales(config: Config) -> dict[str, Array]:
-    """Return what matrices are multiplied by, as GGUF files have them: all rows, or each."""
+    """Return factors by which matrices are multiplied in GGUF files: one, or one per row."""
     attended = _factors(config, "attention_in_multiplier")
     attended = attended * _factors(config, "attention_out_multiplier")
     gate, down = _factors(config, "mlp_multipliers", 2)
@@ -179,7 +179,7 @@ def falcon_h1_scales(config: Config) -> dict[str, Array]:
 
 
 def _factors(config: Config, name: str, count: int = 1) -> Array:
-    """Return numbers that something is multiplied by: 1 where a config has none."""
+    """Return the `count` multipliers called `name`; 1 where the config has none."""
     found = config.get(name, [1.0] * count)
     given = found if isinstance(found, list) else [found]
     are_numbers = all(type(each) in (int, float) and 0 < abs(each) < 1e30 for each in given)

@@ -137,7 +137,7 @@ def is_supported(value: Any) -> bool:
 
 
 def folds(array: Array) -> bool:
-    """True for an initializer that is rather a constant of the program than a param of it."""
+    """True for an initializer that becomes a constant of the program instead of a param."""
     if array.size <= 1 or not is_supported(array):
         return True
     is_vector_of_zeros = array.ndim == 1 and not array.any()  # zero points that change nothing

@@ -210,7 +210,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 @function
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """How often one tries until what has probability `p` happens."""
+    """Number of Bernoulli trials of probability `p` up to the first success."""
     target = default_int() if dtype is None else dtype_of(dtype, default_int())
     kind = DType.F32 if not as_tracer(p).value.dtype.is_float or isinstance(p, float) else None
     chance = convert(p, kind) if kind else inexact(p)[0]

@@ -42,7 +42,7 @@ from rlx.target import detect_target
 Run = Callable[[], object]
 
 _GAIN = 0.97
-"""Of the time before: what gains less is noise."""
+"""Share of the time that a schedule must save to be kept: less is noise."""
 
 _SLICE = 0.004
 """Seconds in which a schedule is measured at a time."""
@@ -55,7 +55,7 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class TunedContraction:
-    """A contraction, `count` of which are alike, and its seconds by two schedules."""
+    """A contraction that occurs `count` times, and its seconds with two schedules."""
 
     name: str
     count: int
@@ -154,7 +154,7 @@ def _tuned(
     runs: dict[Schedule, Run] = {}
 
     def measure(schedules: Sequence[Schedule]) -> bool:
-        """Measure some; true if time is left."""
+        """Measure each candidate schedule in turn; return whether time is left."""
         for schedule in schedules:
             if seen and time.perf_counter() > deadline:
                 return False
@@ -211,7 +211,7 @@ def _program(graph: Graph, build: Callable[..., Any], schedules: Mapping[str, Sc
 
 
 def _random(type: TensorType, rng: np.random.Generator) -> NDArray[Any]:
-    """Return normal numbers for floats, zeros for others; extents that vary are their most."""
+    """Return normal numbers for floats, zeros for others, at the largest symbolic extents."""
     shape = tuple(map(upper, type.shape))
     if not type.dtype.is_float:
         return np.zeros(shape, type.dtype.numpy)
@@ -219,7 +219,7 @@ def _random(type: TensorType, rng: np.random.Generator) -> NDArray[Any]:
 
 
 def _seconds(run: Run) -> float:
-    """Return the least seconds of some runs."""
+    """Return the shortest time of several runs."""
     run()
     return min(_times(run))
 
@@ -236,7 +236,7 @@ def _times(run: Run) -> Iterator[float]:
 
 
 def _in_turns(first: Run, second: Run) -> tuple[float, float]:
-    """Return the median of the least seconds of both, measured in turns."""
+    """Return the medians of the shortest times of both, measured alternately."""
     pairs = [(_seconds(first), _seconds(second)) for _ in range(_ROUNDS)]
     one, other = (statistics.median(times) for times in zip(*pairs, strict=True))
     return one, other

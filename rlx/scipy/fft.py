@@ -220,8 +220,8 @@ def _forward(x: Any, n: int, scales: Any) -> Any:
 
 def _backward(y: Any, n: int, scales: Any) -> Any:
     y = y / scales
-    behind = rnp.flip(y[..., 1:], -1)
-    mirrored = rnp.concatenate([rnp.zeros_like(y[..., :1]), behind], -1)
+    reversed_ = rnp.flip(y[..., 1:], -1)
+    mirrored = rnp.concatenate([rnp.zeros_like(y[..., :1]), reversed_], -1)
     cos, sin = (turn.astype(scales.dtype) for turn in _turns(n))
     spectrum = emit(ops.complex, 0.5 * (y * cos + mirrored * sin), 0.5 * (y * sin - mirrored * cos))
     mixed = rnp.real(rnp.fft.ifft(spectrum))

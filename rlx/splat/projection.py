@@ -275,7 +275,7 @@ class _Rays:
         ], drawn  # fmt: skip
 
     def _reference_point(self, k: Names, camera: Camera) -> tuple[Number, Number]:
-        """Return where the centre is seen, from the middle of the screen, or near it.
+        """Return the projected center, relative to the middle of the screen, approximately.
 
         Rounded so that adding half the screen gives an f32.
         """

@@ -83,9 +83,9 @@ class _Message(Report):
 class Error:
     """What went wrong first in a call of a checkified function, if anything did: a pytree."""
 
-    def __init__(self, number: Any, told: tuple[Any, ...], reports: tuple[Report, ...]) -> None:
+    def __init__(self, number: Any, payload: tuple[Any, ...], reports: tuple[Report, ...]) -> None:
         self._number = number
-        self._told = told
+        self._payload = payload
         self._reports = reports
 
     def get(self) -> str | None:
@@ -97,17 +97,17 @@ class Error:
         """Return the first error, or None."""
         numbers = np.asarray(self._number)
         if numbers.ndim == 0:
-            return self._at(int(numbers), self._told)
+            return self._at(int(numbers), self._payload)
         found: dict[tuple[int, ...], CheckError] = {}
         for index in np.ndindex(*numbers.shape):
-            told = tree_map(lambda x, i=index: np.asarray(x)[i], self._told)
-            if (error := self._at(int(numbers[index]), told)) is not None:
+            payload = tree_map(lambda x, i=index: np.asarray(x)[i], self._payload)
+            if (error := self._at(int(numbers[index]), payload)) is not None:
                 found[index] = error
         lines = [f"at mapped index {', '.join(map(str, i))}: {e.message}" for i, e in found.items()]
         return BatchedError("\n".join(lines)) if lines else None
 
-    def _at(self, number: int, told: tuple[Any, ...]) -> CheckError | None:
-        return None if number == 0 else self._reports[number - 1].raised(told[number - 1])
+    def _at(self, number: int, payload: tuple[Any, ...]) -> CheckError | None:
+        return None if number == 0 else self._reports[number - 1].raised(payload[number - 1])
 
     def throw(self) -> None:
         """Raise the error, if there is one."""
@@ -121,11 +121,11 @@ class Error:
 
 
 def _joined(reports: Any, children: list[Any]) -> Error:
-    number, told = children
-    return Error(number, told, reports)
+    number, payload = children
+    return Error(number, payload, reports)
 
 
-register_pytree_node(Error, lambda e: ((e._number, e._told), e._reports), _joined)
+register_pytree_node(Error, lambda e: ((e._number, e._payload), e._reports), _joined)
 
 init_error = Error(np.int32(0), (), ())
 
@@ -155,8 +155,8 @@ def checkify(f: Function, errors: frozenset[ErrorCategory] = user_checks) -> Fun
         made = functionalize(program.graph, kinds)
         weak = (*(False,) * made.state, *program.weak)
         results = splice(made.graph, [*arrays, *program.captured], weak)
-        told = iter(results[1 : made.state])
-        values = tuple(tuple(next(told) for _ in range(count)) for count in made.counts)
+        payload = iter(results[1 : made.state])
+        values = tuple(tuple(next(payload) for _ in range(count)) for count in made.counts)
         error = Error(results[0], values, made.reports)
         return error, tree_unflatten(program.tree, results[made.state :])
 
@@ -212,7 +212,7 @@ def check_error(error: Error) -> None:
             return  # of no examples none has failed
         error = _of_last(error)
     for position, report in enumerate(error._reports):
-        _require(error._number, position + 1, report, error._told[position])
+        _require(error._number, position + 1, report, error._payload[position])
 
 
 def _of_last(error: Error) -> Error:
@@ -221,8 +221,8 @@ def _of_last(error: Error) -> Error:
     failed = rnp.where(numbers != 0, rnp.arange(numbers.shape[0]), 0)
     last = rnp.max(failed)
     rank = len(shape_of(error._number))
-    told = tree_map(lambda x: rnp.reshape(x, (-1, *shape_of(x)[rank:]))[last], error._told)
-    return Error(numbers[last], told, error._reports)
+    payload = tree_map(lambda x: rnp.reshape(x, (-1, *shape_of(x)[rank:]))[last], error._payload)
+    return Error(numbers[last], payload, error._reports)
 
 
 def _require(given: Any, failing: Any, report: Report, values: Sequence[Any]) -> None:

@@ -131,7 +131,7 @@ def test_masks_per_layer() -> None:
         program.set_resident([True, False])
 
 
-def test_the_specifications_toy_mixture() -> None:
+def test_a_toy_mixture_has_known_values() -> None:
     """Softmax, the best expert, its matrix times its share; the gate's choice is captured."""
 
     def det(seed: int, count: int, scale: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""NumPy's integers, and arrays without axes, stand wherever an integer may."""
+"""NumPy's integers, and arrays without axes, are accepted wherever an integer is."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _TILES: dict[str, Any] = {**_SIZE, "tile_size": 4}
 _BLENDING: dict[str, Any] = {
     **_TILES, "alpha_cutoff": 1 / 255, "max_splat_steps": 3, "transmittance_threshold": 0.05,
 }  # fmt: skip
-_GROWTH = 64.0  # gradients cancel, and splats lie many sigmas away from the camera
+_GROWTH = 64.0  # gradients cancel, and splats are many sigmas away from the camera
 
 
 def _record(op: OpDef, name: str, *arrays: Array, **attributes: Any) -> OpRecord:

@@ -1,6 +1,6 @@
 """Kernels of real numbers that read complex ones, or make them of what they compute.
 
-Their vectors hold consecutive elements; parts of complex numbers lie two apart.
+Their vectors hold consecutive elements; equal parts of neighboring complex numbers are two apart.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def test_philox_has_known_words() -> None:
     assert compiled[:4].tolist() == [0x6F7F8F0F, 0x3ABA8BE4, 0xE86385DE, 0x11F82253]
 
 
-def test_uniform_and_normal_numbers_of_section_12_are_the_stated_ones() -> None:
+def test_uniform_and_normal_numbers_of_philox_are_known() -> None:
     expected = [0.43554014, 0.22940892, 0.90776855, 0.07019246]
     np.testing.assert_allclose(rr.philox.uniform(42, 0, (4,)), expected, rtol=2e-7)
     mixed = [0.65406901, 0.78046864, 0.47089911, 0.06777549]

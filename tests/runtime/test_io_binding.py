@@ -1,4 +1,4 @@
-"""Large inputs are read where they lie, large results written where they go."""
+"""Large inputs are read and large results written in the caller's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Params that only `setup` reads leave the arena; programs that lie alike share theirs."""
+"""Params that only `setup` reads leave the arena; programs with one layout share theirs."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_edited_c_without_that_entry_copies_params(tmp_path: Path) -> None:
     np.testing.assert_allclose(edited(x)[0], program(x)[0], rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux which pages there are")
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists which pages there are")
 def test_state_of_zeros_takes_memory_as_it_is_written() -> None:
     """Though NumPy asks for pages of 2 MB, and keys and values are much shorter than that."""
     g, length, width = Graph("remember"), 65536, 256  # 64 MB, which come from the system

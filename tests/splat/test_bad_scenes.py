@@ -107,7 +107,7 @@ def test_lists_that_overflow_lose_the_farthest_and_say_how_many() -> None:
     ids=["no-target", "up-ahead", "no-up"],
 )
 def test_a_camera_without_direction_draws_numbers(view: dict[str, Any], shown: bool) -> None:
-    """What has no direction is (0, 0, 1); `up` may not lie in the line of sight."""
+    """What has no direction is (0, 0, 1); `up` may not be parallel to the line of sight."""
     given = scene().with_(meta=camera(**view))
     for image in (native(given, **SIZE), drawn(given, **SIZE)):
         assert np.isfinite(image).all()

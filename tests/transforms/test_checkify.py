@@ -21,14 +21,14 @@ Function = Callable[..., Any]
 
 
 def message(f: Function, *args: Any, errors: Any = checkify.user_checks) -> str | None:
-    """Return what is told of a call, the same at once and compiled."""
+    """Return the message of a call's error, equal at once and compiled."""
     checked = checkify.checkify(f, errors=errors)
     compiled, expected = rlx.jit(checked)(*args)
     error, value = checked(*args)
     assert compiled.get() == error.get()
     np.testing.assert_array_equal(np.asarray(expected), np.asarray(value))
-    told: str | None = error.get()
-    return told
+    text: str | None = error.get()
+    return text
 
 
 def positive_log(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Functions whose batching the user states: the rule is asked, and told what is batched."""
+"""Functions whose batching the user states: the rule gets what is batched."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ X = np.random.default_rng(3).standard_normal((4, 3))
 W = np.arange(3.0)
 
 
-def told(rule_result: Any = None) -> tuple[Any, list[Any]]:
-    """Return a function whose rule adds 100 to the result, and what the rule is told."""
-    asked: list[Any] = []
+def recorded(rule_result: Any = None) -> tuple[Any, list[Any]]:
+    """Return a function whose rule adds 100 to the result, and the arguments its rule gets."""
+    calls: list[Any] = []
 
     @custom_vmap
     def f(x: Any, scale: Any) -> Any:
         return {"sum": rnp.sum(x["a"] * scale), "scale": scale}
 
     def rule(size: int, in_batched: Any, x: Any, scale: Any) -> Any:
-        asked.append((size, in_batched))
+        calls.append((size, in_batched))
         if rule_result is not None:
             return rule_result(x, scale)
         total = rnp.sum(x["a"] * scale, -1) + 100
         return {"sum": total, "scale": scale}, {"sum": True, "scale": in_batched[1]}
 
     f.def_vmap(rule)
-    return f, asked
+    return f, calls
 
 
 def test_the_rule_takes_the_place_of_batching_and_is_given_what_is_batched() -> None:
-    f, asked = told()
+    f, calls = recorded()
     found = rlx.vmap(lambda x: f({"a": x}, W))(X)
     np.testing.assert_allclose(found["sum"], X @ W + 100)
     np.testing.assert_array_equal(found["scale"], np.broadcast_to(W, (4, 3)))
-    assert asked == [(4, [{"a": True}, False])]
+    assert calls == [(4, [{"a": True}, False])]
     np.testing.assert_allclose(f({"a": X[0]}, W)["sum"], X[0] @ W)
 
 
 def test_inside_of_compiled_functions_and_loops_the_rule_is_asked_too() -> None:
-    f, _ = told()
+    f, _ = recorded()
 
     def loop(x: Any) -> Any:
         return rlx.fori_loop(0, 2, lambda _, s: s + f({"a": x}, W)["sum"], 0.0)
@@ -59,10 +59,10 @@ def test_inside_of_compiled_functions_and_loops_the_rule_is_asked_too() -> None:
 
 
 def test_the_result_of_the_rule_is_batched_once_more_unchanged() -> None:
-    f, asked = told()
+    f, calls = recorded()
     both = rlx.vmap(rlx.vmap(lambda x: f({"a": x}, W)["sum"]))
     np.testing.assert_allclose(both(np.stack([X, 2 * X])), np.stack([X @ W, 2 * X @ W]) + 100)
-    assert [size for size, _ in asked] == [4]
+    assert [size for size, _ in calls] == [4]
 
 
 def test_derivatives_are_those_of_the_function_and_of_the_rule() -> None:
@@ -90,13 +90,13 @@ def test_one_example_after_the_other_is_what_vmap_gives() -> None:
 
 
 def test_wrong_results_of_a_rule_are_reported() -> None:
-    f, _ = told(lambda x, scale: {"sum": x["a"], "scale": scale})
+    f, _ = recorded(lambda x, scale: {"sum": x["a"], "scale": scale})
     with pytest.raises(InputError, match=r"must return \(result, out_batched\)"):
         rlx.vmap(lambda x: f({"a": x}, W))(X)
-    f, _ = told(lambda x, scale: ({"sum": x["a"], "scale": scale}, True))
+    f, _ = recorded(lambda x, scale: ({"sum": x["a"], "scale": scale}, True))
     with pytest.raises(ShapeError, match=r"returns f64\[3\]; f64\[4, 3\] is due"):
         rlx.vmap(lambda x: f({"a": x}, W))(X)
-    f, _ = told(lambda x, scale: (x["a"], True))
+    f, _ = recorded(lambda x, scale: (x["a"], True))
     with pytest.raises(InputError, match="the trees differ"):
         rlx.vmap(lambda x: f({"a": x}, W))(X)
 
@@ -125,7 +125,7 @@ def test_a_function_without_a_rule_is_refused() -> None:
 
 
 def test_a_graph_from_another_process_names_the_rule_that_is_missing() -> None:
-    f, _ = told()
+    f, _ = recorded()
     spec = [Specification("x", rlx.ir.types.TensorType(rlx.ir.dtype.DType.F64, (3,)))]
     graph = trace(lambda arrays: f({"a": arrays[0]}, W)["sum"], "f", spec).graph
     text = format_graph(graph).replace('"f_', '"other_f_')

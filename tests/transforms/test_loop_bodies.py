@@ -145,7 +145,7 @@ def test_a_captured_array_may_be_combined_with_one_that_was_captured_on_the_way(
 
 @pytest.mark.parametrize("shape", [(15, 5, 10), (10, 15, 5), (15, 64), (16, 4, 4)])
 def test_code_does_not_grow_with_what_a_step_keeps(shape: tuple[int, ...]) -> None:
-    """Lanes that lie apart in memory are gathered and stored one by one, if they are few."""
+    """Lanes that are apart in memory are gathered and stored one by one, if they are few."""
 
     def run(x: Any, rows: Any) -> Any:
         return rlx.scan(lambda c, a: (c * a, c), x, rows)[1]

@@ -240,7 +240,7 @@ class _ArtifactLayoutMaker:
     def _embed_constant(self, value: Value, data: Literal, offset: int) -> None:
         if value.type.bytes == 0:
             return
-        if value in self._unread:  # no address falls into it: the arena closes up, that is all
+        if value in self._unread:  # no kernel reads it: its bytes are left out of the arena
             self._moved.append((offset, offset + value.type.bytes, Space.ARENA, offset))
             return
         label = value.label.removeprefix("%").replace(".", "_")

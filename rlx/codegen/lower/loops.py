@@ -120,7 +120,7 @@ def _row(whole: BufferRef, depth: int, steps: int) -> BufferRef:
 
 
 def _first_carries(node: Node, place: Placement, carries: int) -> list[Thunk]:
-    """Copy the first carries to where the loop works on them, unless they are there."""
+    """Copy the initial carries into the loop's results, except those that are in place."""
     pairs = zip(node.operands[:carries], node.results[:carries], strict=True)
     in_place = place.plan.in_place.get(node, ())
     return [

@@ -55,7 +55,7 @@ def _gelu_approx(x: Array) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """The rounding of the argument is made good by the slope: erfc has no longer form."""
+    """`x * erfc(-x / sqrt(2)) / 2`; erfc has f64 only, so the argument's rounding is corrected."""
     bounded = np.maximum(_wide(x), -40.0)
     exact = -bounded / np.sqrt(np.longdouble(2))
     near = exact.astype(np.float64)

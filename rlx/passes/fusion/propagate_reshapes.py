@@ -35,7 +35,10 @@ def _reads_reshaped(node: Node) -> bool:
 
 @rewrite(having=Trait.ELEMENTWISE, when=_reads_reshaped)
 def _sink(node: Node) -> Value | None:
-    """The rank of the op falls each time it fires, unless it joins a product: there is an end."""
+    """Compute an elementwise op at the shape that an operand has before its reshape.
+
+    This ends: each time the rank of the op falls, or it is fused with a product.
+    """
     if node.op.has(Trait.VIEW) or len(node.results) != 1:
         return None
     for operand in node.operands:
@@ -45,7 +48,7 @@ def _sink(node: Node) -> Value | None:
         if source.rank >= operand.rank:
             found = _lacks_units_of(operand, source) and _follows_product(source)
         elif any(map(_follows_product, node.operands)):
-            found = False  # where it is, it joins that
+            found = False  # at this shape it is fused with that product
         else:
             found = source.op.has(Trait.ELEMENTWISE) or source.op.has(Trait.EPILOGUE)
         if found:
@@ -54,13 +57,13 @@ def _sink(node: Node) -> Value | None:
 
 
 def _lacks_units_of(operand: Value, source: Value) -> bool:
-    """True if a reshape takes axes of extent 1 away: a product of a vector has a row of it."""
+    """True if a reshape only drops axes of extent 1, as after the product of a vector."""
     kept = tuple(extent for extent in source.shape if extent != 1)
     return source.rank > operand.rank and kept == operand.shape
 
 
 def _follows_product(value: Value) -> bool:
-    """True for a product, and for what is computed element by element of one at its shape."""
+    """True for a product and for the result of a chain of elementwise ops on one."""
     seen = 0
     while value.op.has(Trait.ELEMENTWISE) and seen < _LONGEST_EPILOGUE:
         alike = (operand for operand in value.node.operands if operand.shape == value.shape)
@@ -88,7 +91,7 @@ def _at_shape(node: Node, shape: Shape) -> Value | None:
 
 
 def reshaped_broadcast(operand: Shape, full: Shape, target: Shape) -> Shape | None:
-    """Return how `operand`, which broadcasts to `full`, must be seen to broadcast to `target`.
+    """Return the shape to which `operand`, which broadcasts to `full`, is reshaped for `target`.
 
     `target` is a reshape of `full`. None if the operand varies along an axis that is merged or
     split, and not along all of it.
@@ -109,9 +112,9 @@ def reshaped_broadcast(operand: Shape, full: Shape, target: Shape) -> Shape | No
 
 
 def _between(operand: Shape, full: Shape, target: Shape, kept: int) -> Shape | None:
-    """Return the shape of an operand that does not vary along what is merged, or all along it.
+    """Return the shape that an operand has after the axes between common ones were reshaped.
 
-    The axes that change are between equal ones, of which `kept` come last.
+    It must have all of these axes, or extent 1 along all; else None. The last `kept` are common.
     """
     first = _common_prefix(full[: len(full) - kept], target[: len(target) - kept])
     last, end = len(full) - kept, len(target) - kept

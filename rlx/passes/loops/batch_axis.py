@@ -135,7 +135,7 @@ class _Search:
         self._backward(node, self.axes[node.result])
 
     def _share(self, node: Node) -> None:
-        """Carry a sum's shares on through what is linear in them."""
+        """Mark the result of a linear op on partial sums as a partial sum."""
         if node.op is ops.add:
             totals = set(self.body.inputs[: self.num_carries]) - self.axes.keys()
             self.partial.update(operand for operand in node.operands if operand in totals)
@@ -149,7 +149,7 @@ class _Search:
         self.partial.add(node.result)
 
     def _backward(self, node: Node, axis: int) -> None:
-        """Demand the axis of the operands that have it; to others it is a broadcast."""
+        """Assign the batch axis to the operands that have it; the others are broadcast along it."""
         for number, operand in enumerate(node.operands):
             source = axis_of_operand(node, number, axis)
             if source is not None:

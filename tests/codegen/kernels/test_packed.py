@@ -147,7 +147,7 @@ def test_what_follows_joins_the_product() -> None:
     np.testing.assert_allclose(y[0], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_specifications_q8_k_product() -> None:
+def test_a_q8_k_product_has_known_values() -> None:
     """k = 256, codes i - 128, scale 0.0625."""
     block = np.zeros(292, np.uint8)
     block[:4] = np.array([0.0625], "<f4").view(np.uint8)

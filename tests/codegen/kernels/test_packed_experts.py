@@ -55,7 +55,7 @@ def compiled(graph: Graph, stack: Array, threads: int = 1) -> Executable:
     return program
 
 
-def test_the_specifications_grouped_product() -> None:
+def test_a_grouped_product_has_known_values() -> None:
     stack = q8_k_stack(4)
     x = np.tile(0.01 * (np.arange(256) + 1), (5, 1)).astype(np.float32)
     graph = grouped(stack, 5, "q8_k")

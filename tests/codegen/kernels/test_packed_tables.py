@@ -1,4 +1,4 @@
-"""Tables whose rows are gathered and that a product reads too: they lie in memory once."""
+"""Tables whose rows are gathered and that a product reads too: memory holds them once."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def check(
     return [thunk.kind for thunk in compiled.schedule.thunks]  # type: ignore[union-attr]
 
 
-def reads_b_where_it_lies(compiled: Executable | ReferenceExecutable, product: OpDef) -> bool:
+def reads_b_unpacked(compiled: Executable | ReferenceExecutable, product: OpDef) -> bool:
     """True if the one kernel of a program is a product in vectors, of a `b` without a layout."""
     assert isinstance(compiled, Executable)
     (thunk,) = compiled.schedule.thunks
@@ -255,7 +255,7 @@ def test_a_matrix_that_changes_is_not_packed_for_few_rows(
     (expected,) = evaluate(g, feeds)
     (got,) = compiled.run(feeds)
     np.testing.assert_allclose(got, expected, atol=1e-3 if dtype == "f32" else 1e-11)
-    assert reads_b_where_it_lies(compiled, ops.matmul)
+    assert reads_b_unpacked(compiled, ops.matmul)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -272,7 +272,7 @@ def test_an_unpacked_matrix_by_a_transposed_operand(backend: str) -> None:
     (expected,) = evaluate(g, feeds)
     (got,) = compiled.run(feeds)
     np.testing.assert_allclose(got, expected, atol=1e-4)
-    assert reads_b_where_it_lies(compiled, ops.stored_matmul)
+    assert reads_b_unpacked(compiled, ops.stored_matmul)
 
 
 def test_unpacked_panels_divide_the_columns_or_overlap_little() -> None:
@@ -302,7 +302,7 @@ def test_the_last_unpacked_panel_overlaps_its_neighbour_and_stores_its_own_colum
         for leaf in g.inputs
     }
     compiled = runtime.compile(g, backend=backend, threads=2)
-    assert reads_b_where_it_lies(compiled, ops.matmul)
+    assert reads_b_unpacked(compiled, ops.matmul)
     expected = feeds["a"] @ feeds["b"] + feeds["c"]
     (got,) = compiled.run(feeds)
     np.testing.assert_allclose(got, expected, atol=1e-4)

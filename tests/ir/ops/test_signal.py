@@ -42,7 +42,7 @@ def test_of_fft_butterfly_stage() -> None:
     assert stage(1, 1) == [-1, 3, -1, 7]
 
 
-def test_the_butterfly_has_the_derivative_of_section_9() -> None:
+def test_the_derivative_of_a_butterfly() -> None:
     """With w = 1 the pair (a, b) becomes (a + b, a - b): weights (p, q) give (p + q, p - q)."""
     graph = Graph("loss")
     state = graph.param("state", (1, 4), "f32")

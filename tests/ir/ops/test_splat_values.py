@@ -50,7 +50,7 @@ HARMONICS = np.reshape([0.5, -0.2, 0.1, 0.3, 0.1, -0.2, -0.4, 0.2, 0.6, 0.2, -0.
 
 
 @pytest.mark.parametrize("settings", [{}, TINY], ids=["defaults", "parity-tiny"])
-def test_the_parity_scene_is_drawn_as_specified(settings: dict[str, Any]) -> None:
+def test_the_parity_scene_has_a_known_image(settings: dict[str, Any]) -> None:
     image = drawn(parity_scene(), **settings)
     near(image.astype(np.float64).sum((0, 1)), [37.287805, 66.088337, 124.242696, 50.127281])
     assert (image[..., 3] > 0).sum() == 244
@@ -65,7 +65,7 @@ def test_the_parity_scene_is_drawn_as_specified(settings: dict[str, Any]) -> Non
         near(image[row, column], expected)
 
 
-def test_the_parity_scene_is_prepared_as_specified() -> None:
+def test_the_parity_scene_has_known_preparations() -> None:
     buffer = prepared(parity_scene(), max_list_entries=576)
     assert buffer.size == gaussian_splat_prep_packed_len(18, 576, 64, 64, 16) == 13177
     color, valid, _, _, quat, listed, ranges, rays, params = sections(buffer, 18, 576, 16, 64 * 64)
@@ -92,7 +92,7 @@ def test_a_small_tile_lists_more_entries_for_the_same_image() -> None:
     assert params[10] == 0
 
 
-def test_gradients_of_the_parity_scene_are_as_specified() -> None:
+def test_gradients_of_the_parity_scene_are_known() -> None:
     ones = np.ones(4 * 64 * 64)
     found = gradient(parity_scene(), ones)
     for name, total, norm in (
@@ -131,7 +131,7 @@ def test_the_nearer_of_two_splats_is_in_front() -> None:
     near(found["colors"], expected)
 
 
-def test_a_tilted_splat_is_drawn_as_specified() -> None:
+def test_a_tilted_splat_has_a_known_image() -> None:
     image = drawn(tilted_splat(), **SMALL)
     near(image[3, 3], [0.044140507, 0.017472879, 0.023626258, 0.177640450])
     near(image.sum((0, 1)), [0.729253399, 0.997717328, 1.825886304, 1.028006961])
@@ -142,7 +142,7 @@ def test_a_tilted_splat_is_drawn_as_specified() -> None:
     near(rays.reshape(8, 8, 3)[3, 3], [0.071795816, -0.071795816, -0.994832007])
 
 
-def test_gradients_of_a_tilted_splat_are_as_specified() -> None:
+def test_gradients_of_a_tilted_splat_are_known() -> None:
     found = gradient(tilted_splat(), np.ones(256), **SMALL)
     near(found["positions"], [-0.179038394, 0.440586579, 0.598756794])
     near(found["scales"], [0.243696240, 1.091610030, 1.051469928])
@@ -151,7 +151,7 @@ def test_gradients_of_a_tilted_splat_are_as_specified() -> None:
     near(found["colors"], [0.696032861, 0.263598156, 0.263709501])
 
 
-def test_harmonics_are_drawn_and_differentiated_as_specified() -> None:
+def test_harmonics_are_have_known_images_and_gradients() -> None:
     scene = tilted_splat(sh_coeffs=HARMONICS)
     near(drawn(scene, **SMALL).sum((0, 1)), [0.493308288, 1.121228568, 2.195098181, 1.028006961])
     found = gradient(scene, np.ones(256), **SMALL)
@@ -172,14 +172,14 @@ def test_a_splat_thinner_than_a_quarter_of_a_pixel_is_not_drawn() -> None:
     assert not drawn(scene, radius_scale=1.0)[..., 3].any()
 
 
-def test_lengths_are_as_specified() -> None:
+def test_lengths_are_known() -> None:
     assert gaussian_splat_prep_packed_len(2, 64, 32, 24, 16) == 2417
     assert gaussian_splat_packed_grad_len(18, 1) == 306
     assert gaussian_splat_packed_grad_len(1, 4) == 26
     assert gaussian_splat_tile_count(33, 16, 16) == 3
 
 
-def test_outlines_of_the_parity_scene_are_as_specified() -> None:
+def test_outlines_of_the_parity_scene_are_known() -> None:
     *given, meta = parity_scene().arrays
     _, _, _, _, outlines, _ = stages.splat_project(
         *given, np.array([True]), meta, width=64, height=64, radius_scale=1.6, alpha_cutoff=1 / 255
@@ -252,9 +252,7 @@ def test_a_gradient_of_nothing_is_nothing() -> None:
         (KernelDispatch(Policy.FORCE_COMMON, frozenset({"gaussian_splat_render"})), [], False),
     ],
 )  # fmt: skip
-def test_dispatch_is_as_specified(
-    dispatch: KernelDispatch, supported: list[str], takes: bool
-) -> None:
+def test_dispatch_is_known(dispatch: KernelDispatch, supported: list[str], takes: bool) -> None:
     scene = random_scene(3, 9)
     graph = Graph("dispatch")
     graph.set_outputs([splat_ops.gaussian_splat_render(*inputs(graph, scene), **FEW)])

@@ -31,7 +31,7 @@ _ONE_HEAD = {"num_heads": 1, "head_dim": 2}
         ({"mask_kind": "causal"}, [[10, 20], [23.395231, 33.395231]]),
     ],
 )
-def test_attention_has_the_specified_values(
+def test_attention_has_known_values(
     attributes: dict[str, Any], expected: list[list[float]]
 ) -> None:
     y = run(ops.attention, _EYE, _EYE, _VALUES, **_ONE_HEAD, **attributes)
@@ -122,7 +122,7 @@ def _ramp(scale: float, offset: float, shape: tuple[int, ...]) -> NDArray[np.flo
     return (scale * np.arange(np.prod(shape)) + offset).reshape(shape)
 
 
-def test_attention_backward_has_the_specified_values() -> None:
+def test_attention_backward_has_known_values() -> None:
     shape = (1, 2, 4, 3)
     q, k, v = _ramp(0.07, -0.5, shape), _ramp(0.05, -0.3, shape), _ramp(0.03, -0.2, shape)
     dy = _ramp(0.02, -0.1, shape)
@@ -154,7 +154,7 @@ def test_f16_attention_hides_scores_without_overflow() -> None:
     np.testing.assert_allclose(y, np.broadcast_to(mean, y.shape), rtol=1e-3)
 
 
-def test_rope_has_the_specified_values() -> None:
+def test_rope_has_known_values() -> None:
     x = np.array([[1.0, 0, 0, 1], [1, 1, 0, 0]])
     cos, sin = np.array([[1.0, 0], [0, 1]]), np.array([[0.0, 1], [1, 0]])
     y = run(ops.rope, x, cos, sin, head_dim=4)

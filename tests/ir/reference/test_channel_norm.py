@@ -21,7 +21,7 @@ GROUPED = [
 ]  # fmt: skip
 
 
-def test_group_norm_has_the_specified_values_for_each_example() -> None:
+def test_group_norm_has_known_values_for_each_example() -> None:
     one = (0.1 * np.arange(16) - 0.3).reshape(1, 4, 2, 2)
     x = np.concatenate([one, one[:, ::-1]])
     y = run(ops.group_norm, x, GAMMA, BETA, num_groups=2, eps=1e-5)
@@ -29,7 +29,7 @@ def test_group_norm_has_the_specified_values_for_each_example() -> None:
     np.testing.assert_allclose(y[1], _group_norm(x[1]), atol=1e-12)
 
 
-def test_the_gradient_of_group_norm_has_the_specified_values() -> None:
+def test_the_gradient_of_group_norm_has_known_values() -> None:
     graph = Graph("loss")
     x, gamma, beta = graph.input("x", (1, 4, 2, 2), "f64"), *_vectors(graph)
     y = graph.group_norm(x, gamma, beta, num_groups=2, eps=1e-5)
@@ -53,7 +53,7 @@ def test_the_gradient_of_group_norm_has_the_specified_values() -> None:
     np.testing.assert_array_equal(dbeta, [4, 4, 4, 4])
 
 
-def test_layer_norm2d_has_the_specified_values() -> None:
+def test_layer_norm2d_has_known_values() -> None:
     x = np.arange(1.0, 9).reshape(1, 2, 2, 2)
     y = run(ops.layer_norm2d, x, np.ones(2), np.zeros(2), eps=1e-5)
     np.testing.assert_allclose(y.ravel(), [-0.9999988] * 4 + [0.9999988] * 4, atol=1e-7)

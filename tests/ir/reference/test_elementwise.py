@@ -108,13 +108,13 @@ def test_integers_wrap_without_a_warning() -> None:
         np.testing.assert_array_equal(run(ops.abs, big), np.array([127, -128], np.int8))
 
 
-def test_complex_arithmetic_has_the_specified_values() -> None:
+def test_complex_arithmetic_has_known_values() -> None:
     def c64(*numbers: complex) -> np.ndarray:
         return np.array(numbers, np.complex64)
 
     np.testing.assert_allclose(run(ops.mul, c64(1 + 2j), c64(3 + 4j)), [-5 + 10j], atol=1e-5)
     np.testing.assert_allclose(run(ops.div, c64(1 + 2j), c64(3 + 4j)), [0.44 + 0.08j], atol=1e-5)
-    # Along the cut the sign of the zero decides, as in C and NumPy; the chapter takes + for both.
+    # Along the cut the sign of the zero decides, as in C and NumPy.
     roots = run(ops.sqrt, c64(4, 3 + 4j, complex(-1, 0.0), complex(-1, -0.0)))
     np.testing.assert_allclose(roots, [2, 2 + 1j, 1j, -1j], atol=1e-5)
     np.testing.assert_allclose(

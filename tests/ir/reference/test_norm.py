@@ -9,7 +9,7 @@ from rlx.ir import ops
 from tests.ir.reference.running import f32, f64, run
 
 
-def test_layer_norm_has_the_specified_values() -> None:
+def test_layer_norm_has_known_values() -> None:
     y = run(ops.layer_norm, f64(1, 2, 3, 4), np.ones(4), np.zeros(4), axis=-1, eps=1e-5)
     np.testing.assert_allclose(y, [-1.3416354, -0.4472118, 0.4472118, 1.3416354], atol=1e-7)
 
@@ -34,7 +34,7 @@ def test_layer_norm_over_any_axis_agrees_with_pytorch(axis: int) -> None:
     np.testing.assert_allclose(y, np.moveaxis(theirs, -1, axis), rtol=1e-10)
 
 
-def test_rms_norm_has_the_specified_values_with_and_without_beta() -> None:
+def test_rms_norm_has_known_values_with_and_without_beta() -> None:
     one = np.ones(4)
     y = run(ops.rms_norm, f64(1, 2, 3, 4), one, axis=0, eps=1e-6)
     np.testing.assert_allclose(y, [0.3651483, 0.7302967, 1.095445, 1.4605934], atol=1e-6)
@@ -46,7 +46,7 @@ _LOGITS = np.array([[1, 2, 3], [-1, 0, 4], [5, 5, 5]], np.float32)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32])
-def test_cross_entropy_has_the_specified_values(dtype: type[np.generic]) -> None:
+def test_cross_entropy_has_known_values(dtype: type[np.generic]) -> None:
     labels = np.array([2, 0, 1], dtype)
     loss = run(ops.softmax_cross_entropy_with_logits, _LOGITS, labels)
     np.testing.assert_allclose(loss, [0.407606, 5.0247449, 1.0986123], atol=1e-5)

@@ -17,7 +17,7 @@ SIXTEEN = np.arange(1.0, 17).reshape(1, 1, 4, 4)
 SQUARE: dict[str, Any] = {"kernel_size": (2, 2), "stride": (2, 2)}
 
 
-def test_max_pool_has_the_specified_values() -> None:
+def test_max_pool_has_known_values() -> None:
     np.testing.assert_array_equal(run(ops.max_pool, SIXTEEN, **SQUARE).ravel(), [6, 8, 14, 16])
     dy = np.array([0.5, 1, 2, 4]).reshape(1, 1, 2, 2)
     dx = run(ops.max_pool_backward, SIXTEEN, dy, **SQUARE).ravel()
@@ -32,7 +32,7 @@ def test_mean_pool_counts_padding() -> None:
     np.testing.assert_array_equal(y.ravel(), expected)
 
 
-def test_pools_of_one_and_three_axes_and_products_have_the_specified_values() -> None:
+def test_pools_of_one_and_three_axes_and_products_have_known_values() -> None:
     line = run(ops.max_pool, f64(1, 3, 2, 4), kernel_size=(2,), stride=(2,))
     np.testing.assert_array_equal(line, [3, 4])
     cube = np.arange(1.0, 9).reshape(1, 1, 2, 2, 2)

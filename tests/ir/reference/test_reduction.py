@@ -52,7 +52,7 @@ def test_integer_sums_wrap_in_their_own_width() -> None:
         run(ops.reduce_mean, np.ones(3, np.int32), axes=(0,))
 
 
-def test_cumsum_has_the_specified_values() -> None:
+def test_cumsum_has_known_values() -> None:
     x = np.array([[1.0, 2, 3, 4], [10, 20, 30, 40]])
     np.testing.assert_array_equal(run(ops.cumsum, x, axis=1), [[1, 3, 6, 10], [10, 30, 60, 100]])
     np.testing.assert_array_equal(

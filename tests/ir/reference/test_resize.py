@@ -69,7 +69,7 @@ def test_blocks_of_space_agree_with_pytorch_and_onnx() -> None:
         np.testing.assert_array_equal(run(ops.space_to_depth, y, block=2, order=order), x)
 
 
-def test_axial_rope_has_the_specified_values() -> None:
+def test_axial_rope_has_known_values() -> None:
     x = np.tile([1.0, 0, 1, 0], (1, 4, 1))
     y = run(ops.axial_rope2d, x, end_x=2, end_y=2, head_dim=4, num_heads=1)
     c, s = np.cos(1), np.sin(1)

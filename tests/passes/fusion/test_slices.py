@@ -1,4 +1,4 @@
-"""Slices of one projection are read where they lie by attention, rope and gates: no copies."""
+"""Slices of one projection are read in place by attention, rope and gates: no copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which images lie with their channels last, and that nothing else changes."""
+"""Which images are stored with channels last; results do not change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_images_are_transposed_where_they_enter_and_leave() -> None:
 
 
 @pytest.mark.parametrize("name", ["reduce_mean", "reduce_max", "reduce_min", "reduce_sum"])
-def test_folds_of_pixels_go_along(name: str) -> None:
+def test_folds_of_pixels_keep_channels_last(name: str) -> None:
     """As in a block that weighs channels by their means: the image is not turned for them."""
     g = Graph("gated")
     y = block(block(g.input("x", (1, 64, 14, 12))))

@@ -1,4 +1,4 @@
-"""Small loops read matrices as they lie, instead of transposed copies."""
+"""Small loops read matrices as stored, instead of transposed copies."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ def _saturated(x: E, target: Prim) -> E:
 
 
 def _size(x: E, target: Prim) -> E:
-    """Return what is at least 1 where the integer is not 0.
+    """Return a magnitude; only numbers with one of at least 1 are converted, others are 0.
 
-    Only such numbers are converted, so that no -0.5 is: GCC makes `trunc(x)` of `(float)(int)x`
-    (under `-fno-trapping-math`), which is -0.0 there.
+    So -0.5 is not converted: GCC replaces `(float)(int)x` by `trunc(x)` under
+    `-fno-trapping-math`, which is -0.0 there.
     """
     return abs(x) if target.is_signed else x

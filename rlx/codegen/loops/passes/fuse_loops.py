@@ -1,4 +1,4 @@
-"""Loop fusion: adjacent loops over one range become one, if each iteration keeps to its own.
+"""Loop fusion: loops over one range become one, if iterations depend on themselves alone.
 
     for i in 0 .. 8:                for i in 0 .. 8:
       t[i] = x[i] * 2.0     ->        t[i] = x[i] * 2.0
@@ -62,10 +62,10 @@ class Access:
     inner: tuple[tuple[int, int, int], ...]
     """First and last value of the variables of loops inside, and their coefficients."""
     outer: Affine | None
-    """What is the same all along; None if the index moves in other ways, too."""
+    """The part that is constant in the loop; None if the index is not affine in its variables."""
 
     def span(self, period: int) -> tuple[int, int]:
-        """Return how far the loops inside move it, but for multiples of `period`."""
+        """Return the range over which inner loops move the index, modulo `period`."""
         ends = [(c * first, c * last) for first, last, c in self.inner if c % period]
         return sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
 
@@ -102,7 +102,7 @@ class _Fusion:
         return known
 
     def _joined(self, statements: list[Stmt], at: int) -> list[Stmt] | None:
-        """Return the statements with the loop at `at` fused with the next that it can be."""
+        """Return the statements with the loop at `at` fused with the next possible one, or None."""
         first = statements[at]
         if not _may_fuse(first):
             return None
@@ -127,7 +127,7 @@ class _Fusion:
         return not any(conflict(mine, self._of(other).effects) for other in others)
 
     def _fused(self, first: Stmt, second: Stmt, between: list[Stmt]) -> For | None:
-        """Return both loops as one, or None if they may not be; `between` is to follow it."""
+        """Return both loops as one that runs before `between`; None if they may not be fused."""
         assert isinstance(first, For), "callers ask by their ranges"
         assert isinstance(second, For), "callers ask by their ranges"
         one, other = self._of(first).effects, self._of(second).effects
