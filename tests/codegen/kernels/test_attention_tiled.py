@@ -82,84 +82,67 @@ def check(
     return got
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("shape", ["s hd", "b s hd", "b s h d", "b h s d"])
-def test_every_layout(backend: str, shape: str) -> None:
-    layout = "bhsd" if shape == "b h s d" else "auto" if shape == "s hd" else "bshd"
-    check(backend, queries=14, keys=37, shape=shape, layout=layout)
+def cases() -> dict[str, dict[str, Any]]:
+    """Return arguments of `check`, by what they are an example of."""
+    layouts = {"s hd": "auto", "b s hd": "bshd", "b s h d": "bshd", "b h s d": "bhsd"}
+    shared: dict[str, Any] = {"heads": 6, "kv_heads": 2}  # three heads are one item
+    lengths = [(1, 1), (1, 40), (3, 5), (4, 4), (13, 64), (33, 7)]
+    found: dict[str, dict[str, Any]] = {}
 
+    def add(name: str, queries: int, keys: int, **how: Any) -> None:
+        found[f"{name}-{queries}-{keys}"] = {"queries": queries, "keys": keys, **how}
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 40), (3, 5), (4, 4), (13, 64), (33, 7)])
-@pytest.mark.parametrize("mask_kind", ["none", "causal"])
-def test_lengths_around_the_tile(backend: str, queries: int, keys: int, mask_kind: str) -> None:
-    check(backend, queries=queries, keys=keys, mask_kind=mask_kind)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("queries", "keys"), [(9, 9), (20, 33), (33, 7)])
-def test_sliding_windows_also_where_rows_see_nothing(backend: str, queries: int, keys: int) -> None:
-    check(backend, queries=queries, keys=keys, mask_kind="sliding_window", window=4)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("mask", [(2, 20), (2, 14, 20), (1, HEADS, 14, 20), (2, 1, 1, 20)])
-@pytest.mark.parametrize("mask_kind", ["custom", "bias"])
-def test_masks_and_biases_of_every_rank(
-    backend: str, mask: tuple[int, ...], mask_kind: str
-) -> None:
-    check(backend, queries=14, keys=20, mask=mask, mask_kind=mask_kind)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_row_without_a_visible_key_averages_all_values(backend: str) -> None:
-    check(backend, queries=14, keys=20, mask=np.zeros((2, 20)), mask_kind="custom")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_leading_blocks_of_minus_infinity_do_not_poison_a_row(backend: str) -> None:
+    for shape, layout in layouts.items():
+        add(f"layout {shape}", 14, 37, shape=shape, layout=layout)
+        for queries, kind in ((1, "causal"), (3, "causal"), (2, "none")):
+            for keys in (queries, 37, 300):
+                how = {"shape": shape, "layout": layout, "mask_kind": kind, **shared}
+                add(f"shared keys {shape} {kind}", queries, keys, **how)
+    for kind in ("none", "causal"):
+        for queries, keys in lengths:
+            add(f"length {kind}", queries, keys, mask_kind=kind)
+    for queries, keys in ((9, 9), (20, 33), (33, 7)):  # also where rows see nothing
+        add("window", queries, keys, mask_kind="sliding_window", window=4)
+    for kind in ("custom", "bias"):
+        for mask in ((2, 20), (2, 14, 20), (1, HEADS, 14, 20), (2, 1, 1, 20)):
+            add(f"{kind} {mask}", 14, 20, mask=mask, mask_kind=kind)
+        for mask in ((2, 20), (2, 2, 20), (1, 6, 2, 20), (2, 1, 1, 20)):
+            add(f"{kind} {mask} shared keys", 2, 20, mask=mask, mask_kind=kind, **shared)
+    for queries, keys in ((1, 1), (7, 40), (40, 40)):
+        add("symbolic", queries, keys, symbolic=True, mask_kind="causal")
+    for queries, keys in ((1, 1), (2, 40), (3, 17)):
+        how = {"symbolic": True, "most_queries": 3, "mask_kind": "causal", **shared}
+        add("symbolic shared keys", queries, keys, **how)
     bias = np.zeros((2, 5, 300))
     bias[:, :, :290] = -np.inf
-    check(backend, queries=5, keys=300, mask=bias, mask_kind="bias")
+    add("leading blocks of minus infinity", 5, 300, mask=bias, mask_kind="bias")
+    add("a row without a visible key", 14, 20, mask=np.zeros((2, 20)), mask_kind="custom")
+    add("large scores", 14, 70, q_scale=40.0)
+    add("scale and softcap", 14, 20, kv_heads=1, score_scale=0.5, softcap=2.0)
+    add("f64", 14, 20, dtype="f64", mask_kind="causal")
+    return found
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_large_scores_do_not_overflow(backend: str) -> None:
-    assert np.isfinite(check(backend, queries=14, keys=70, q_scale=40.0)).all()
+CASES = cases()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_grouped_heads_scale_and_softcap(backend: str) -> None:
-    check(backend, queries=14, keys=20, kv_heads=1, score_scale=0.5, softcap=2.0)
+@pytest.mark.parametrize("name", CASES)
+def test_tiles_agree_with_the_reference(name: str) -> None:
+    got = check("llvm", **CASES[name])
+    assert np.isfinite(got).all()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("shape", ["s hd", "b s hd", "b s h d", "b h s d"])
-@pytest.mark.parametrize(("queries", "mask_kind"), [(1, "causal"), (3, "causal"), (2, "none")])
-def test_few_queries_of_heads_that_share_keys(
-    backend: str, shape: str, queries: int, mask_kind: str
-) -> None:
-    """Six heads over two of keys: three of them are one item, in every layout."""
-    layout = "bhsd" if shape == "b h s d" else "auto" if shape == "s hd" else "bshd"
-    how: dict[str, Any] = {"shape": shape, "layout": layout, "mask_kind": mask_kind}
-    for keys in (queries, 37, 300):
-        check(backend, queries=queries, keys=keys, heads=6, kv_heads=2, **how)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("mask", [(2, 20), (2, 2, 20), (1, 6, 2, 20), (2, 1, 1, 20)])
-@pytest.mark.parametrize("mask_kind", ["custom", "bias"])
-def test_heads_that_share_keys_have_masks_of_their_own(
-    backend: str, mask: tuple[int, ...], mask_kind: str
-) -> None:
-    check(backend, queries=2, keys=20, heads=6, kv_heads=2, mask=mask, mask_kind=mask_kind)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (2, 40), (3, 17)])
-def test_symbolic_lengths_of_heads_that_share_keys(backend: str, queries: int, keys: int) -> None:
-    shared: dict[str, Any] = {"heads": 6, "kv_heads": 2, "symbolic": True, "most_queries": 3}
-    check(backend, queries=queries, keys=keys, mask_kind="causal", **shared)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "layout b h s d-14-37", "shared keys b s hd causal-3-37", "length causal-13-64",
+        "window-20-33", "bias (1, 3, 14, 20)-14-20", "custom (2, 1, 1, 20) shared keys-2-20",
+        "symbolic-7-40", "leading blocks of minus infinity-5-300", "scale and softcap-14-20",
+        "f64-14-20",
+    ],
+)  # fmt: skip
+def test_c_computes_what_llvm_does(name: str) -> None:
+    np.testing.assert_allclose(check("c", **CASES[name]), check("llvm", **CASES[name]), atol=2e-6)
 
 
 def test_heads_that_share_keys_are_rows_of_one_tile() -> None:
@@ -174,17 +157,6 @@ def test_heads_that_share_keys_are_rows_of_one_tile() -> None:
     wrong = replace(tile, rows=2)
     with pytest.raises(ShapeError, match="do not fit"):
         with_lowering(node, wrong)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_double_precision(backend: str) -> None:
-    check(backend, queries=14, keys=20, dtype="f64", mask_kind="causal")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 40), (40, 40)])
-def test_symbolic_lengths(backend: str, queries: int, keys: int) -> None:
-    check(backend, queries=queries, keys=keys, symbolic=True, mask_kind="causal")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -64,42 +64,95 @@ def reads_b_unpacked(compiled: Executable | ReferenceExecutable, product: OpDef)
     return isinstance(node.lowering, Schedule) and node.operands[1].type.layout is None
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+def _both_transposed(a: Value, b: Value) -> Value:
+    return ops.matmul(ops.transpose(a, perm=(1, 0)), ops.transpose(b, perm=(1, 0)))
+
+
+def _left_transposed(a: Value, b: Value) -> Value:
+    return ops.matmul(ops.transpose(a, perm=(1, 0)), b)
+
+
+def _right_transposed(a: Value, b: Value) -> Value:
+    return ops.matmul(a, ops.transpose(b, perm=(1, 0)))
+
+
+def _layer(a: Value, b: Value) -> Value:
+    bias = a.graph.constant(np.linspace(-1, 1, 50, dtype=np.float32))
+    return ops.gelu(ops.matmul(a, b) + bias) * 2.0
+
+
+Case = tuple[Shape, Shape, Callable[[Value, Value], Value]]
+CASES: dict[str, Case] = {
+    "shared by a batch": ((2, 3, 5, 24), (24, 20), ops.matmul),
+    "a matrix for each of a batch": ((3, 8, 24), (3, 24, 20), ops.matmul),
+    "matrices by the same rows": ((8, 24), (3, 24, 20), ops.matmul),
+    "batches broadcast both ways": ((2, 1, 6, 24), (1, 3, 24, 20), ops.matmul),
+    "panels of three vectors": ((61, 40), (40, 240), ops.matmul),
+    "rows that crowd the cache": ((101, 1024), (1024, 131), ops.matmul),
+    "sums that wait between blocks": ((101, 1100), (1100, 131), ops.matmul),
+    "blocks of one size": ((101, 2048), (2048, 131), ops.matmul),
+    "columns copied side by side": ((40, 50), (40, 131), _left_transposed),
+    "many columns copied": ((1100, 29), (1100, 131), _left_transposed),
+    **{
+        f"turned in registers {rows} {inner} {columns}": (
+            (rows, inner), (columns, inner), _right_transposed,
+        )
+        for rows, inner, columns in ((40, 50, 130), (16, 33, 31), (7, 16, 32), (70, 100, 96))
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_agree_with_the_reference(name: str) -> None:
+    for dtype in ("f32", "f64"):
+        check("llvm", *CASES[name], dtype)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a matrix for each of a batch", "panels of three vectors", "sums that wait between blocks",
+        "many columns copied", "turned in registers 16 33 31",
+    ],
+)  # fmt: skip
+def test_c_agrees_with_the_reference(name: str) -> None:
+    check("c", *CASES[name])
+
+
 @pytest.mark.parametrize(
     ("rows", "inner", "columns"),
     [
-        (1, 33, 40),
-        (12, 16, 32),
-        (13, 17, 33),
-        (77, 40, 50),
-        (5, 300, 7),
-        (128, 20, 130),
+        (1, 33, 40), (12, 16, 32), (13, 17, 33), (77, 40, 50), (5, 300, 7), (128, 20, 130),
         (16, 16, 16),
     ],
-)
-def test_products_of_every_tile_tail_and_edge(
-    backend: str, rows: int, inner: int, columns: int
-) -> None:
-    kinds = check(backend, (rows, inner), (inner, columns), ops.matmul)
-    target = detect_target()
-    tile = choose_tile(rows, columns, target.lanes(4), target.vector_registers)
-    assert (kinds[0] == "pack_panels") == (columns != tile.columns)  # one is packed already
+)  # fmt: skip
+def test_products_of_every_tile_tail_and_edge(rows: int, inner: int, columns: int) -> None:
+    for backend in ("llvm", "c"):
+        kinds = check(backend, (rows, inner), (inner, columns), ops.matmul)
+        target = detect_target()
+        tile = choose_tile(rows, columns, target.lanes(4), target.vector_registers)
+        assert (kinds[0] == "pack_panels") == (columns != tile.columns)  # one is packed already
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["f64", "f16", "bf16"])
-def test_products_in_other_float_types(backend: str, dtype: str) -> None:
-    check(backend, (14, 24), (24, 37), ops.matmul, dtype)
+def test_products_in_other_float_types(dtype: str) -> None:
+    for backend in ("llvm", "c"):
+        check(backend, (14, 24), (24, 37), ops.matmul, dtype)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_transposes_of_either_operand_are_absorbed(backend: str) -> None:
-    def both(a: Value, b: Value) -> Value:
-        left, right = ops.transpose(a, perm=(1, 0)), ops.transpose(b, perm=(1, 0))
-        return ops.matmul(left, right)
+@pytest.mark.parametrize(("inner", "rows"), [
+    (24, 1), (24, 11), (24, 12), (24, 29), (24, 40), (2048, 1), (2048, 12), (2048, 17), (2048, 30),
+])  # fmt: skip
+def test_a_symbolic_number_of_rows(inner: int, rows: int) -> None:
+    """Rows of 2048 are copied."""
+    a = (Dim("n", max=40 if inner == 24 else 30), inner)
+    check("llvm", a, (inner, 50 if inner == 24 else 130), ops.matmul, binding={"n": rows})
 
-    kinds = check(backend, (48, 20), (36, 48), both)
-    assert "transpose" not in kinds
+
+def test_transposes_and_what_follows_are_part_of_the_product() -> None:
+    for backend in ("llvm", "c"):
+        assert "transpose" not in check(backend, (48, 20), (36, 48), _both_transposed)
+        assert check(backend, (29, 24), (24, 50), _layer) == ["pack_panels", "fused"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -118,38 +171,6 @@ def test_products_too_small_to_pack_take_transposes_in_place(
         assert "transpose" not in kinds
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_shared_matrix_multiplies_all_rows_of_a_batch(backend: str) -> None:
-    check(backend, (2, 3, 5, 24), (24, 20), ops.matmul)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_each_batch_element_has_its_own_matrix(backend: str) -> None:
-    check(backend, (3, 8, 24), (3, 24, 20), ops.matmul)
-    check(backend, (8, 24), (3, 24, 20), ops.matmul)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_batches_that_broadcast_both_ways(backend: str) -> None:
-    check(backend, (2, 1, 6, 24), (1, 3, 24, 20), ops.matmul)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("rows", [1, 11, 12, 29, 40])
-def test_a_symbolic_number_of_rows(backend: str, rows: int) -> None:
-    check(backend, (Dim("n", max=40), 24), (24, 50), ops.matmul, binding={"n": rows})
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_what_follows_the_product_runs_on_its_tile(backend: str) -> None:
-    def layer(a: Value, b: Value) -> Value:
-        bias = a.graph.constant(np.linspace(-1, 1, 50, dtype=np.float32))
-        return ops.gelu(ops.matmul(a, b) + bias) * 2.0
-
-    kinds = check(backend, (29, 24), (24, 50), layer)
-    assert kinds == ["pack_panels", "fused"]
-
-
 def test_tiles_waste_few_rows() -> None:
     for height in range(1, 300):
         tile = choose_tile(height, 384, 16, 32)
@@ -165,47 +186,6 @@ def test_panels_of_three_vectors_hold_columns_that_those_of_two_would_fill_up() 
     }  # fmt: skip
     few_registers = choose_tile(960, 24, 8, 16)
     assert few_registers.rows * few_registers.columns <= 8 * 8  # lower tiles would read too much
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_products_in_panels_of_three_vectors(backend: str) -> None:
-    check(backend, (61, 40), (40, 240), ops.matmul)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("inner", [1024, 1100, 2048])
-def test_rows_that_crowd_the_cache_are_copied_and_sums_wait_between_blocks(
-    backend: str, inner: int
-) -> None:
-    check(backend, (101, inner), (inner, 131), ops.matmul)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("rows", [1, 12, 17, 30])
-def test_copied_rows_of_a_symbolic_number(backend: str, rows: int) -> None:
-    check(backend, (Dim("n", max=30), 2048), (2048, 130), ops.matmul, binding={"n": rows})
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("shape", [(40, 50, 130), (16, 33, 31), (7, 16, 32), (70, 100, 96)])
-def test_panels_of_a_transposed_matrix_are_turned_in_registers(
-    backend: str, shape: tuple[int, int, int]
-) -> None:
-    def product(a: Value, b: Value) -> Value:
-        return ops.matmul(a, ops.transpose(b, perm=(1, 0)))
-
-    rows, inner, columns = shape
-    for dtype in ("f32", "f64"):
-        check(backend, (rows, inner), (columns, inner), product, dtype)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_columns_of_a_transposed_operand_are_copied_side_by_side(backend: str) -> None:
-    def product(a: Value, b: Value) -> Value:
-        return ops.matmul(ops.transpose(a, perm=(1, 0)), b)
-
-    check(backend, (40, 50), (40, 131), product)
-    check(backend, (1100, 29), (1100, 131), product)
 
 
 @pytest.mark.parametrize("shape", [(127, 333, 259), (64, 1024, 300), (3, 2048, 512)])
