@@ -62,7 +62,7 @@ def kept_graph(checkpoints: int) -> Graph:
     ("length", "count", "steps"),
     [(5, 2, [2, 4]), (7, 3, [2, 4, 6]), (10, 3, [3, 6, 9]), (10, 4, [2, 4, 7, 9]), (6, 2, [2, 5])],
 )
-def test_checkpoints_are_at_the_steps_of_the_table(length: int, count: int, steps: list[int]) -> None:
+def test_checkpoints_are_at_these_steps(length: int, count: int, steps: list[int]) -> None:
     assert checkpoint_steps(length, count) == steps
 
 
