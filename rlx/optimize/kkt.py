@@ -18,7 +18,7 @@ import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir.shape import Shape
 from rlx.ir.source_lines import calling_source
-from rlx.numpy.systems import lu_with_order, solve_triangular
+from rlx.numpy.systems import cholesky, lu_with_order, solve_triangular
 from rlx.sparse.matrix import SparseMatrix
 from rlx.sparse.pattern import from_entries
 from rlx.tracing.trace import shape_of
@@ -58,8 +58,10 @@ def factored(p: Any, a: Any, g: Any, weights: Any) -> System:
 def _dense(p: Any, a: Any, g: Any, weights: Any, small: float) -> System:
     """Return a solver whose solutions are NaN where the matrix is singular."""
     k = a.shape[0]
-    hessian = p + (g.T * weights) @ g
+    hessian = p + (g * weights[:, None]).T @ g
     least = rnp.maximum(float(np.finfo(np.dtype(p.dtype)).eps) * rnp.diag(hessian), small)
+    if k == 0:
+        return _definite(hessian + rnp.diag(least))
     diagonal = rnp.concatenate([least, rnp.full(k, -small, p.dtype)])
     matrix = rnp.block([[hessian, a.T], [a, rnp.zeros((k, k), p.dtype)]])
     factors, _, order = lu_with_order(matrix + rnp.diag(diagonal))
@@ -70,6 +72,16 @@ def _dense(p: Any, a: Any, g: Any, weights: Any, small: float) -> System:
             factors, right[order], lower=True, unit_diagonal=True, on_singular=nan
         )
         return solve_triangular(factors, half, on_singular=nan)
+
+    return solve
+
+
+def _definite(matrix: Any) -> System:
+    factor = cholesky(matrix, symmetrize_input=False, on_singular="nan")
+
+    def solve(right: Any) -> Any:
+        half = solve_triangular(factor, right, lower=True, on_singular="nan")
+        return solve_triangular(factor, half, trans=1, lower=True, on_singular="nan")
 
     return solve
 

@@ -26,7 +26,7 @@ from rlx.optimize.tangents import only_if_solved
 from rlx.sparse.matrix import SparseMatrix
 from rlx.sparse.pattern import from_entries
 from rlx.tracing.pytree import tree_map
-from rlx.transforms.control import while_loop
+from rlx.transforms.control import scan, while_loop
 from rlx.transforms.custom_jvp import CustomJvp, custom_jvp
 from rlx.transforms.differentiate import jvp
 
@@ -62,10 +62,10 @@ class _Problem(NamedTuple):
     a: Any
     b: Any
     g: Any
-    lower: Any
-    upper: Any
-    has_lower: Any
-    has_upper: Any
+    bounds: Any
+    """Lower and upper ones, `[2, m]`."""
+    is_bound: Any
+    """1, or 0 for an infinite bound, `[2, m]`."""
 
 
 class _Iterate(NamedTuple):
@@ -73,10 +73,10 @@ class _Iterate(NamedTuple):
 
     x: Any
     y: Any
-    lower: Any
-    upper: Any
-    slack_lower: Any
-    slack_upper: Any
+    prices: Any
+    """Multipliers of the lower and the upper bounds, `[2, m]`."""
+    slacks: Any
+    """`[2, m]`."""
 
 
 def solve_qp(
@@ -115,7 +115,7 @@ def solve_qp(
     limit = float(np.finfo(dtype).eps) ** 0.5 if tolerance is None else tolerance
     first = _cold(problem) if start is None else _warm(problem, start)
     at, status, count = _solver(limit, max_iterations)(problem, first)
-    return QPSolution(at.x, at.y, at.lower, at.upper, status, count)
+    return QPSolution(at.x, at.y, at.prices[0], at.prices[1], status, count)
 
 
 def _problem(p: Any, q: Any, a: Any, b: Any, g: Any, lower: Any, upper: Any) -> _Problem:
@@ -139,10 +139,9 @@ def _problem(p: Any, q: Any, a: Any, b: Any, g: Any, lower: Any, upper: Any) -> 
               "g": (g, (m, n)), "lower": (lower, (m,)), "upper": (upper, (m,))}  # fmt: skip
     for name, (array, shape) in shapes.items():
         _require_shape(name, array, shape)
-    has_lower, has_upper = rnp.isfinite(lower), rnp.isfinite(upper)
-    bounds = rnp.where(has_lower, lower, 0), rnp.where(has_upper, upper, 0)
-    masks = has_lower.astype(dtype), has_upper.astype(dtype)
-    return _Problem(p, q, a, b, g, *bounds, *masks)
+    bounds = rnp.stack([lower, upper])
+    is_bound = rnp.isfinite(bounds)
+    return _Problem(p, q, a, b, g, rnp.where(is_bound, bounds, 0), is_bound.astype(dtype))
 
 
 def _identity(rows: int, n: int, *, is_sparse: bool) -> Any:
@@ -175,25 +174,40 @@ def _require_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
 def _cold(problem: _Problem) -> _Iterate:
     """Return zeros, with slacks and multipliers of one."""
     x, y = rnp.zeros_like(problem.q), rnp.zeros_like(problem.b)
-    return _inside(problem, x, y, problem.has_lower, problem.has_upper, 1.0)
+    return _inside(problem, x, y, problem.is_bound, 1.0)
 
 
 def _warm(problem: _Problem, start: QPSolution) -> _Iterate:
     """Return the solution of a problem nearby, moved from the boundary."""
     x, y, lower, upper = (rnp.asarray(v, problem.q.dtype) for v in start[:4])
-    return _inside(problem, x, y, lower, upper, 1e-2)
+    return _inside(problem, x, y, rnp.stack([lower, upper]), 1e-2)
 
 
-def _inside(problem: _Problem, x: Any, y: Any, lower: Any, upper: Any, least: float) -> _Iterate:
+def _inside(problem: _Problem, x: Any, y: Any, prices: Any, least: float) -> _Iterate:
     """Return an iterate whose slacks and multipliers are `least` or more."""
-    at = problem.g @ x
-    slacks = rnp.maximum(at - problem.lower, least), rnp.maximum(problem.upper - at, least)
-    masks = problem.has_lower, problem.has_upper
-    bounded = [rnp.where(mask > 0, s, 1) for mask, s in zip(masks, slacks, strict=True)]
-    prices = [
-        mask * rnp.maximum(price, least) for mask, price in zip(masks, (lower, upper), strict=True)
-    ]
-    return _Iterate(x, y, *prices, *bounded)
+    slacks = rnp.maximum(_within(problem, problem.g @ x), least)
+    return _Iterate(
+        x,
+        y,
+        problem.is_bound * rnp.maximum(prices, least),
+        rnp.where(problem.is_bound > 0, slacks, 1),
+    )
+
+
+def _signed(sides: Any) -> Any:
+    """Return what is added to the lower and the upper side of a constraint, `[2, m]` or `[m]`."""
+    return sides * np.array([[1], [-1]], sides.dtype)
+
+
+def _pulled(problem: _Problem, y: Any, prices: Any) -> Any:
+    """Return the derivatives of the constraints, weighted by their multipliers."""
+    pulled = (prices[1] - prices[0]) @ problem.g
+    return y @ problem.a + pulled if y.shape[0] else pulled
+
+
+def _within(problem: _Problem, bounded: Any) -> Any:
+    """Return how far inside of its bounds `g @ x` is, `[2, m]`."""
+    return _signed(bounded - problem.bounds)
 
 
 class _Residuals(NamedTuple):
@@ -201,56 +215,51 @@ class _Residuals(NamedTuple):
 
     dual: Any
     equal: Any
-    lower: Any
-    upper: Any
+    bounds: Any
     scale_dual: Any
     scale_primal: Any
 
 
 def _residuals(problem: _Problem, at: _Iterate) -> _Residuals:
-    curved, pulled = problem.p @ at.x, (at.upper - at.lower) @ problem.g + at.y @ problem.a
+    curved, pulled = problem.p @ at.x, _pulled(problem, at.y, at.prices)
     equal, bounded = problem.a @ at.x, problem.g @ at.x
     return _Residuals(
         curved + problem.q + pulled,
         equal - problem.b,
-        problem.has_lower * (bounded - problem.lower - at.slack_lower),
-        problem.has_upper * (problem.upper - bounded - at.slack_upper),
+        problem.is_bound * (_within(problem, bounded) - at.slacks),
         1 + _largest(problem.q, curved, pulled),
         1 + _largest(problem.b, equal, bounded),
     )
 
 
-def _largest(*vectors: Any) -> Any:
-    return rnp.max(rnp.abs(rnp.concatenate(vectors)), initial=0)
+def _largest(*arrays: Any) -> Any:
+    sizes = [rnp.max(rnp.abs(x)) for x in arrays if 0 not in x.shape]
+    return functools.reduce(rnp.maximum, sizes) if sizes else 0
 
 
 def _factored(problem: _Problem, at: _Iterate) -> System:
     """Factor the matrix of `x` and `y` that is left when bounds are eliminated."""
-    weights = at.lower / at.slack_lower + at.upper / at.slack_upper
-    return factored(problem.p, problem.a, problem.g, weights)
+    ratios = at.prices / at.slacks
+    return factored(problem.p, problem.a, problem.g, ratios[0] + ratios[1])
 
 
 def _step(
-    problem: _Problem, at: _Iterate, system: System, dual: Any, equal: Any, lower: Any, upper: Any
+    problem: _Problem, at: _Iterate, system: System, dual: Any, equal: Any, products: Any
 ) -> _Iterate:
     """Return the solution of the Newton equations for their right sides.
 
-    p @ x + a.T @ y + g.T @ (upper - lower) = dual           a @ x = equal
-    at.lower * (g @ x) + at.slack_lower * lower = lower'     and so for the upper ones
+    p @ x + a.T @ y + g.T @ (upper - lower) = dual               a @ x = equal
+    prices * slacks' + slacks * prices' = products, where slacks' = g @ x or -g @ x
+
+    `products` of bounds that are absent are zero.
     """
     n = problem.q.shape[0]
-    right = dual + (lower / at.slack_lower - upper / at.slack_upper) @ problem.g
+    ratios = products / at.slacks
+    right = dual + (ratios[0] - ratios[1]) @ problem.g
     found = system(rnp.concatenate([right, equal]))
     x, y = found[:n], found[n:]
-    moved = problem.g @ x
-    return _Iterate(
-        x,
-        y,
-        problem.has_lower * (lower - at.lower * moved) / at.slack_lower,
-        problem.has_upper * (upper + at.upper * moved) / at.slack_upper,
-        problem.has_lower * moved,
-        -problem.has_upper * moved,
-    )
+    slacks = problem.is_bound * _signed(problem.g @ x)
+    return _Iterate(x, y, (products - at.prices * slacks) / at.slacks, slacks)
 
 
 def _solver(tolerance: float, max_iterations: int) -> CustomJvp:
@@ -273,45 +282,42 @@ def _iterate(
     """Return the last iterate, the status and the number of steps."""
 
     def continues(state: Any) -> Any:
-        _, status, count = state
+        *_, status, count = state
         return (status == Status.MAX_ITERATIONS) & (count < max_iterations)
 
     def step(state: Any) -> Any:
-        at, _, count = state
-        at = _predicted_and_corrected(problem, at)
-        return at, _status(problem, at, tolerance), count + 1
+        at, off, _, count = state
+        at = _predicted_and_corrected(problem, at, off)
+        off = _residuals(problem, at)
+        return at, off, _status(problem, at, off, tolerance), count + 1
 
-    zero, unsolved = np.int32(0), np.int32(Status.MAX_ITERATIONS)
-    return while_loop(continues, step, (first, unsolved, zero))  # type: ignore[no-any-return]
+    start = first, _residuals(problem, first), np.int32(Status.MAX_ITERATIONS), np.int32(0)
+    at, _, status, count = while_loop(continues, step, start)
+    return at, status, count
 
 
-def _predicted_and_corrected(problem: _Problem, at: _Iterate) -> _Iterate:
+def _predicted_and_corrected(problem: _Problem, at: _Iterate, off: _Residuals) -> _Iterate:
     """Return the next iterate: a step to the boundary says how far to centre the step taken."""
-    off, system = _residuals(problem, at), _factored(problem, at)
-    count = rnp.maximum(rnp.sum(problem.has_lower) + rnp.sum(problem.has_upper), 1)
-    lower, upper = at.lower * at.slack_lower, at.upper * at.slack_upper
-    mean = (rnp.sum(lower) + rnp.sum(upper)) / count
+    system = _factored(problem, at)
+    count = rnp.maximum(rnp.sum(problem.is_bound), 1)
+    products = at.prices * at.slacks
+    mean = rnp.sum(products) / count
 
-    def towards(lower: Any, upper: Any) -> _Iterate:
-        """Return the step that makes the products of slacks and multipliers smaller by these."""
-        found = _step(
-            problem, at, system, -off.dual, -off.equal,
-            -problem.has_lower * lower - at.lower * off.lower,
-            -problem.has_upper * upper - at.upper * off.upper,
-        )  # fmt: skip
-        return found._replace(
-            slack_lower=found.slack_lower + off.lower, slack_upper=found.slack_upper + off.upper
-        )
+    def towards(state: Any, _: Any) -> Any:
+        """Return the step that makes the products smaller, and what they are off then."""
+        less, _, _ = state
+        right = -problem.is_bound * less - at.prices * off.bounds
+        change = _step(problem, at, system, -off.dual, -off.equal, right)
+        change = change._replace(slacks=change.slacks + off.bounds)
+        length = _length(at, change)
+        end = _moved_by(at, change, length)
+        left = rnp.sum(end.prices * end.slacks) / count
+        centre = (left / rnp.maximum(mean, np.finfo(problem.q.dtype).tiny)) ** 3 * mean
+        return (products + change.prices * change.slacks - centre, change, length), None
 
-    ahead = towards(lower, upper)
-    end = _moved_by(at, ahead, _length(at, ahead))
-    left = rnp.sum(end.lower * end.slack_lower) + rnp.sum(end.upper * end.slack_upper)
-    centre = (left / count / rnp.maximum(mean, np.finfo(problem.q.dtype).tiny)) ** 3 * mean
-    change = towards(
-        lower + ahead.lower * ahead.slack_lower - centre,
-        upper + ahead.upper * ahead.slack_upper - centre,
-    )
-    return _moved_by(at, change, rnp.minimum(_NEAR_BOUNDARY * _length(at, change), 1))
+    start = products, tree_map(rnp.zeros_like, at), rnp.zeros_like(mean)
+    _, change, length = scan(towards, start, None, length=2)[0]
+    return _moved_by(at, change, rnp.minimum(_NEAR_BOUNDARY * length, 1))
 
 
 def _moved_by(at: _Iterate, change: _Iterate, length: Any) -> _Iterate:
@@ -320,26 +326,28 @@ def _moved_by(at: _Iterate, change: _Iterate, length: Any) -> _Iterate:
 
 def _length(at: _Iterate, change: _Iterate) -> Any:
     """Return how often a step can be taken until a slack or a multiplier is zero."""
-    positive, moves = rnp.concatenate(at[2:]), rnp.concatenate(change[2:])
-    shrinks = moves < 0
-    ratios = rnp.where(shrinks, -positive / rnp.where(shrinks, moves, 1), 1 / _NEAR_BOUNDARY)
-    return rnp.min(ratios, initial=1 / _NEAR_BOUNDARY)
+
+    def ratios(positive: Any, moves: Any) -> Any:
+        shrinks = moves < 0
+        return rnp.where(shrinks, -positive / rnp.where(shrinks, moves, 1), 1 / _NEAR_BOUNDARY)
+
+    least = rnp.minimum(ratios(at.prices, change.prices), ratios(at.slacks, change.slacks))
+    return rnp.min(least, initial=1 / _NEAR_BOUNDARY)
 
 
-def _status(problem: _Problem, at: _Iterate, tolerance: float) -> Any:
+def _status(problem: _Problem, at: _Iterate, off: _Residuals, tolerance: float) -> Any:
     """Return how far the iterations are: `MAX_ITERATIONS` as long as they go on."""
-    off = _residuals(problem, at)
-    products = rnp.concatenate([at.lower * at.slack_lower, at.upper * at.slack_upper])
-    cost = rnp.abs(problem.q @ at.x) + at.x @ problem.p @ at.x
-    primal = _largest(off.equal, off.lower, off.upper)
+    products = rnp.sum(at.prices * at.slacks)
+    cost = rnp.abs(problem.q @ at.x) + at.x @ (problem.p @ at.x)
+    primal = _largest(off.equal, off.bounds)
     solved = (
         (primal <= tolerance * off.scale_primal)
         & (_largest(off.dual) <= tolerance * off.scale_dual)
-        & (rnp.sum(products) <= _GAP * tolerance * (1 + cost))
+        & (products <= _GAP * tolerance * (1 + cost))
     )
     infeasible = _is_infeasible(problem, at, tolerance)
     unbounded = _is_unbounded(problem, at, tolerance)
-    failed = ~rnp.isfinite(rnp.sum(at.x) + rnp.sum(products) + primal)
+    failed = ~rnp.isfinite(rnp.sum(at.x) + products + primal)
     found = rnp.where(unbounded, Status.UNBOUNDED, Status.MAX_ITERATIONS)
     found = rnp.where(infeasible, Status.INFEASIBLE, found)
     found = rnp.where(solved, Status.SOLVED, found)
@@ -351,8 +359,8 @@ def _is_infeasible(problem: _Problem, at: _Iterate, tolerance: float) -> Any:
 
     Every feasible point has `rows @ x <= value` of the multipliers' combination of constraints.
     """
-    rows = at.y @ problem.a + (at.upper - at.lower) @ problem.g
-    value = problem.b @ at.y + problem.upper @ at.upper - problem.lower @ at.lower
+    rows = _pulled(problem, at.y, at.prices)
+    value = problem.b @ at.y - rnp.sum(_signed(problem.bounds * at.prices))
     return _largest(rows) < -tolerance * value
 
 
@@ -361,8 +369,7 @@ def _is_unbounded(problem: _Problem, at: _Iterate, tolerance: float) -> Any:
 
     Far along `x` the objective is linear, and decreases within the bounds.
     """
-    along = problem.g @ at.x
-    leaves = rnp.maximum(-problem.has_lower * along, problem.has_upper * along)
+    leaves = -problem.is_bound * _signed(problem.g @ at.x)
     off = _largest(problem.p @ at.x, problem.a @ at.x, rnp.maximum(leaves, 0))
     return off < -tolerance * (problem.q @ at.x)
 
@@ -371,14 +378,12 @@ def _moved(problem: _Problem, found: Any, tangents: _Problem) -> Any:
     """Return the tangents of a solution: its conditions of optimality keep on holding."""
     at, status, count = found
     stiffest = float(np.finfo(np.dtype(problem.q.dtype)).eps) ** 0.5
-    at = at._replace(  # multipliers' changes are differences of products with their inverses
-        slack_lower=rnp.maximum(at.slack_lower, stiffest * at.lower),
-        slack_upper=rnp.maximum(at.slack_upper, stiffest * at.upper),
-    )
+    # Multipliers' changes are differences of products with the slacks' inverses.
+    at = at._replace(slacks=rnp.maximum(at.slacks, stiffest * at.prices))
 
-    def conditions(data: _Problem) -> tuple[Any, Any, Any, Any]:
+    def conditions(data: _Problem) -> tuple[Any, Any, Any]:
         off = _residuals(data, at)
-        return off.dual, off.equal, at.lower * off.lower, at.upper * off.upper
+        return off.dual, off.equal, at.prices * off.bounds
 
     changes = jvp(conditions, (problem,), (tangents,))[1]
     right = tree_map(rnp.negative, changes)

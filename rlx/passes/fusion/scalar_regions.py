@@ -49,7 +49,9 @@ def scalar_regions(target: Target) -> GraphPass:
 
     def form(graph: Graph) -> Rewritten:
         budget, is_sparse = target.scalar_budget, not target.has_vectors
-        regions = find_regions(graph, budget, target.scalar_fold, is_sparse=is_sparse)
+        regions = find_regions(
+            graph, budget, target.scalar_fold, longest=target.scalar_axis, is_sparse=is_sparse
+        )
         if not regions:
             return unchanged(graph)
         return contracted(graph, regions, ops.scalar_region, LARGEST_SPARSE).then(dead_code)
@@ -58,19 +60,28 @@ def scalar_regions(target: Target) -> GraphPass:
 
 
 def find_regions(
-    graph: Graph, budget: int, largest_fold: int, *, is_sparse: bool = False
+    graph: Graph,
+    budget: int,
+    largest_fold: int,
+    *,
+    longest: int = LARGEST_VALUE,
+    is_sparse: bool = False,
 ) -> list[list[Node]]:
     """Return the regions that are worth it: convex, connected, of `budget` operations at most.
 
-    No node of theirs sums more than `largest_fold` terms, but in regions that are sparse, where
-    those are allowed.
+    No node of theirs sums more than `largest_fold` terms or has an axis of more than `longest`
+    elements, but in regions that are sparse, where those are allowed.
     """
     hoisted = setup_nodes(graph) if graph.params else frozenset[Node]()
     nodes = [node for node in graph.nodes if node not in hoisted]
     sparse: set[Node] = set()
     if is_sparse and has_known_zeros(graph):
         sparse = {node for node in nodes if _is_small(node, LARGEST_SPARSE**2, LARGEST_SPARSE)}
-    small = {node for node in nodes if _is_small(node, largest_fold, LARGEST_VALUE)}
+    small = {
+        node
+        for node in nodes
+        if _has_short_axes(node, longest) and _is_small(node, largest_fold, LARGEST_VALUE)
+    }
     if sum(map(_is_kernel, sparse | small)) < FEWEST_KERNELS:
         return []
     found = _connected_if(graph, sparse, budget)
@@ -108,6 +119,12 @@ def _is_small(node: Node, largest_fold: int, largest: int) -> bool:
     ):
         return False  # loops over rows read it in vectors
     return _is_small_system(node) or has_elements(node)
+
+
+def _has_short_axes(node: Node, longest: int) -> bool:
+    """True if no axis of a node's result, or of what it sums, is longer."""
+    summed = node.operands if fold_map(node) is not None else ()
+    return all(upper(extent) <= longest for x in (*node.results, *summed) for extent in x.shape)
 
 
 def _is_readable(operand: Value) -> bool:

@@ -115,6 +115,27 @@ def test_the_budget_of_the_target_is_kept() -> None:
     assert SERVER.scalar_fold < 8**3 <= small.scalar_fold, "vectors are faster, where there are any"
 
 
+def test_long_axes_stay_loops_where_code_counts() -> None:
+    def program(extent: int) -> Graph:
+        return graph(
+            f"""
+            %0: f32[4, 4] = input "p"
+            %1: f32[4, {extent}] = input "x"
+            %2: f32[4, {extent}] = matmul %0, %1
+            %3: f32[4, {extent}] = matmul %0, %2
+            %4: f32[4, {extent}] = matmul %0, %3
+            return %4
+            """
+        )
+
+    small = named_target("cortex-m4")
+    assert scalar_regions(small)(program(small.scalar_axis)).nodes[-1].op is ops.scalar_region
+    longer = program(small.scalar_axis + 1)
+    assert scalar_regions(small)(longer) is longer
+    roomy = replace(small, is_small=False)
+    assert scalar_regions(roomy)(longer).nodes[-1].op is ops.scalar_region
+
+
 def test_bodies_of_loops_have_regions_too() -> None:
     loop = """
         %0: f32[2, 2] = input "p"
