@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
+from rlx.ir.numbering import program_nodes
 from rlx.ir.types import TensorType
 from rlx.scipy import special
-from rlx.scipy.special import gammainc
 from rlx.tracing.apply import function
 from rlx.tracing.traced_function import trace
 from rlx.transforms import custom_functions
@@ -358,21 +357,44 @@ def test_kept_traces_of_the_library_are_bounded_by_their_nodes(
     assert sum(both) < 400 < sum(both) + last[0]
 
 
-@pytest.mark.slow
-def test_a_rule_that_many_calls_hold_is_batched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rules hold calls with rules: batched one by one, `vmap(gammainc)` took 22 s to trace."""
-    module = importlib.import_module("rlx.passes.vmap.rules.custom")
-    batch_body, bodies = module.batch_body, []
+def test_rules_are_batched_where_a_derivative_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules hold calls with rules, many times what runs: `vmap` leaves them those of an example."""
+    appended = []
+    append = Graph.append
 
-    def counted(body: Graph, *args: Any, **kwargs: Any) -> Any:
-        bodies.append(body)
-        return batch_body(body, *args, **kwargs)
+    def counted(self: Graph, *args: Any, **kwargs: Any) -> Any:
+        appended.append(self.name)
+        return append(self, *args, **kwargs)
 
-    monkeypatch.setattr(module, "batch_body", counted)
-    of_order = rlx.vmap(lambda a: gammainc(a, np.float64(1)))
-    rlx.jit(of_order).graph(rlx.TensorType(DType.F64, (3,)))
-    assert len(bodies) > 10
-    assert len({id(body) for body in bodies}) == len(bodies)
+    monkeypatch.setattr(Graph, "append", counted)
+    numbers = TensorType(DType.F64, ()), TensorType(DType.F64, ())
+    traced = rlx.jit(rlx.value_and_grad(special.gammainc, argnums=(0, 1))).graph(*numbers)
+    count = len(program_nodes(traced))
+    rows = [type.with_shape((3,)) for type in numbers]
+    trace_of = rlx.vmap(rlx.value_and_grad(special.gammainc, argnums=(0, 1)))
+    batched = rlx.jit(trace_of).graph(*rows)
+    assert sum(name.endswith("_vmap") for name in appended) < count
+    assert len(program_nodes(batched)) < 1.3 * count
+
+
+@pytest.mark.parametrize("mode", [rlx.jacrev, rlx.jacfwd])
+def test_a_stated_rule_of_examples_of_examples(mode: Any) -> None:
+    """Derivatives after `vmap`, the rule's own collectives included."""
+
+    @rlx.custom_jvp
+    def f(x: Any) -> Any:
+        return rlx.lax.psum(x * x, "row")
+
+    @f.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return f(x), 3 * rlx.lax.psum(x * t, "row")
+
+    x = np.arange(6.0).reshape(2, 3)
+    of_rows = rlx.vmap(rlx.vmap(f, axis_name="row"))
+    slopes = rlx.jit(mode(of_rows), backend="reference")(x)
+    expected = np.einsum("ab,bd->abd", np.eye(2), 3 * x)[:, None]
+    np.testing.assert_allclose(slopes, np.broadcast_to(expected, (2, 3, 2, 3)))
 
 
 def test_a_call_that_runs_at_once_traces_no_rule() -> None:

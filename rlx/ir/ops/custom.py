@@ -8,6 +8,7 @@ from rlx.ir.declaration import op
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.loops import require_carries, require_inputs
+from rlx.ir.shape import Shape, format_shape
 from rlx.ir.types import TensorType
 
 _FAMILY = "custom"
@@ -20,6 +21,8 @@ def _inline(
     jvp_body: Graph | None = None,
     forward: Graph | None = None,
     batching: str | None = None,
+    examples: Shape = (),
+    example_axes: tuple[str, ...] = (),
 ) -> tuple[Value, ...]:
     """The nodes of the body, one by one."""
     return operands[0].graph.inline(body, operands)
@@ -43,6 +46,8 @@ def custom_call(
     jvp_body: Graph | None = None,
     forward: Graph | None = None,
     batching: str | None = None,
+    examples: Shape = (),
+    example_axes: tuple[str, ...] = (),
 ) -> tuple[TensorType, ...]:
     """Apply `body` to the operands; its derivatives are what the other two bodies say.
 
@@ -52,9 +57,20 @@ def custom_call(
     body of its own differentiates `body`. `forward` is `body` as a rule states it: the results
     of a call that was differentiated once are derived from it further on. `batching` is the name
     of the rule by which the call is batched, in the process that states one.
+
+    The derivatives and `forward` are of one example: operands and results have axes of the extents
+    `examples` in front, which collectives in the bodies call `example_axes` ("" has no name).
+    A rule may be a hundred times what runs, so it is batched where a derivative is taken.
     """
     require_inputs(body, operands)
     results = tuple(output.type for output in body.outputs)
+    if len(examples) != len(example_axes):
+        raise GraphError(
+            f"{len(examples)} axes of examples have {len(example_axes)} names",
+            remedy='give a name for each, "" for none',
+        )
+    batched, operands = results, _of_one(operands, examples)
+    results = _of_one(results, examples)
     if forward is not None:
         require_inputs(forward, operands)
         require_carries(forward, results, exactly=True)
@@ -64,7 +80,7 @@ def custom_call(
     if jvp_body is not None:
         require_inputs(jvp_body, (*operands, *results, *operands))
         _require_derivatives(jvp_body, results, "result")
-    return results
+    return batched
 
 
 @op(_FAMILY, Trait.ALL_ELEMENTS, decompose=_stated)
@@ -77,6 +93,17 @@ def custom_derivative(
     one's `vjp_body` or, in forward mode, `jvp_body`.
     """
     return operands[:num_results]
+
+
+def _of_one(types: tuple[TensorType, ...], examples: Shape) -> tuple[TensorType, ...]:
+    """Return the types of one example."""
+    for type in types if examples else ():
+        if type.shape[: len(examples)] != examples:
+            raise ShapeError(
+                f"a call for each of {format_shape(examples)} examples has {type}",
+                remedy="give every operand and result these axes in front",
+            )
+    return tuple(type.with_shape(type.shape[len(examples) :]) for type in types)
 
 
 def _require_derivatives(body: Graph, primals: tuple[TensorType, ...], what: str) -> None:

@@ -57,11 +57,19 @@ def _states(node: Node, mode: Mode) -> bool:
     return node.attribute("forward") is not None and node.attribute(mode) is not None
 
 
+def _for_examples(node: Node, name: str) -> Graph:
+    """Return a body of a call that is of one example, for all of them."""
+    from rlx.passes.vmap.whole import for_examples  # few programs batch calls
+
+    axes = node.attribute("examples"), node.attribute("example_axes")
+    body: Graph = node.attribute(name)
+    return for_examples(body, *axes) if axes[0] else body
+
+
 def _spell_out(target: Graph, node: Node, value_map: dict[Value, Value], mode: Mode) -> None:
     operands = [value_map[operand] for operand in node.operands]
     with target.attributed(node.source, node.scope):
-        results = target.inline(node.attribute("forward"), operands)
-        marked = ops.custom_derivative(
-            *results, *operands, num_results=len(results), rule=node.attribute(mode)
-        )
+        results = target.inline(_for_examples(node, "forward"), operands)
+        rule = _for_examples(node, mode)
+        marked = ops.custom_derivative(*results, *operands, num_results=len(results), rule=rule)
     value_map.update(zip(node.results, marked, strict=True))

@@ -12,6 +12,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.vmap import vmap
+from rlx.passes.vmap.whole import for_examples
 from tests.loop_programs import everywhere
 from tests.passes.vmap.checking import Feeds, assert_is_loop, looped, tensors
 
@@ -142,7 +143,8 @@ def test_custom_call_keeps_its_derivatives_for_every_example() -> None:
     graph = custom_square()
     result = vmap(graph, {"x": 0}, size=SIZE)
     (node,) = [node for node in result.nodes if node.op is ops.custom_call]
-    pulled = node.attribute("vjp_body")
+    assert [v.shape for v in node.attribute("vjp_body").inputs] == [(2,)] * 4
+    pulled = for_examples(*(node.attribute(n) for n in ("vjp_body", "examples", "example_axes")))
     assert [v.shape for v in pulled.inputs] == [(SIZE, 2)] * 4
     assert [v.shape for v in pulled.outputs] == [(SIZE, 2)] * 2
     x, w = tensors(3, (SIZE, 2), (2,))

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.shape import Shape
 from rlx.passes.algebra import or_zeros
 from rlx.passes.autodiff.derived import Decline, Derivatives
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.through import pull_through, push_through
 from rlx.passes.scalars import number
+from rlx.passes.vmap.whole import for_examples
 
 
 @vjp(ops.custom_call)
@@ -22,10 +24,13 @@ def custom_call_vjp(
     jvp_body: Graph | None = None,
     forward: Graph | None = None,
     batching: str | None = None,
+    examples: Shape = (),
+    example_axes: tuple[str, ...] = (),
 ) -> Derivatives:
     if vjp_body is None:
         return pull_through(at, operands, lambda values, _: values[0].graph.inline(body, values))
-    return _pulled(at, vjp_body, operands, at.wanted)
+    rule = for_examples(vjp_body, examples, example_axes)
+    return _pulled(at, rule, operands, at.wanted)
 
 
 @jvp(ops.custom_call)
@@ -37,10 +42,13 @@ def custom_call_jvp(
     jvp_body: Graph | None = None,
     forward: Graph | None = None,
     batching: str | None = None,
+    examples: Shape = (),
+    example_axes: tuple[str, ...] = (),
 ) -> Derivatives:
     if jvp_body is None:
         return push_through(at, operands, lambda values, _: values[0].graph.inline(body, values))
-    return _pushed(at, jvp_body, operands, at.tangents)
+    rule = for_examples(jvp_body, examples, example_axes)
+    return _pushed(at, rule, operands, at.tangents)
 
 
 @vjp(ops.custom_derivative)

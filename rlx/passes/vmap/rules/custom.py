@@ -1,12 +1,13 @@
-"""Functions with derivatives of their own keep them: all their bodies are batched."""
+"""Functions with derivatives of their own keep them: what runs is batched, the rules when used."""
 
 from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.shape import Shape
 from rlx.passes.vmap.batching import Batching
 from rlx.passes.vmap.registry import Batched, batch, stated_rule
-from rlx.passes.vmap.sweep import batch_body
+from rlx.passes.vmap.whole import batch_whole
 
 
 @batch(ops.custom_call)
@@ -18,8 +19,10 @@ def custom_call_batch(
     jvp_body: Graph | None,
     forward: Graph | None,
     batching: str | None,
+    examples: Shape,
+    example_axes: tuple[str, ...],
 ) -> Batched:
-    """Batch every operand, so that results and derivatives are batched, too.
+    """Batch every operand and the body; the derivatives stay those of one example.
 
     A call with a rule of its own is what the rule says.
     """
@@ -27,17 +30,11 @@ def custom_call_batch(
         return stated_rule(batching)(at, *operands)
     results: Batched = ops.custom_call(
         *at.lifted(operands),
-        body=_whole(body, at),
-        vjp_body=None if vjp_body is None else _whole(vjp_body, at),
-        jvp_body=None if jvp_body is None else _whole(jvp_body, at),
-        forward=None if forward is None else _whole(forward, at),
+        body=batch_whole(body, at.axis),
+        vjp_body=vjp_body,
+        jvp_body=jvp_body,
+        forward=forward,
+        examples=(at.size, *examples),
+        example_axes=(at.axis_name or "", *example_axes),
     )
     return results
-
-
-def _whole(body: Graph, at: Batching) -> Graph:
-    known = at.axis.whole
-    if id(body) not in known:
-        everything, every_result = (True,) * len(body.inputs), (True,) * len(body.outputs)
-        known[id(body)] = body, batch_body(body, everything, at.axis, due=every_result)[0]
-    return known[id(body)][1]
