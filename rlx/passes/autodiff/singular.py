@@ -12,10 +12,12 @@ first derivative left are extended to the limit before the second derivative is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from rlx.dataclass import dataclass
 from rlx.homes import homes_of
 from rlx.ir import ops
+from rlx.ir.axis_maps import axis_of_result
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OpDef, Trait
@@ -56,7 +58,8 @@ def vanishes_with_its_gradient(u: Value) -> bool:
         return not u.dtype.is_complex and _is_product_with_itself(u)
     if u.op is ops.mul:
         a, b = operands
-        return a is b or any(_is_positive(c) and _vanishes(s) for c, s in ((a, b), (b, a)))
+        is_scaled = any(_is_positive(c) and _vanishes(s) for c, s in ((a, b), (b, a)))
+        return is_scaled or _is_square(_factors(u))
     if u.op is ops.div:
         return vanishes_with_its_gradient(operands[0])
     if u.op in (ops.add, ops.maximum):
@@ -65,6 +68,18 @@ def vanishes_with_its_gradient(u: Value) -> bool:
         return all(map(_vanishes, operands[1:]))
     is_termwise = u.op in _TERMWISE or u.op.has(Trait.REINDEXES)
     return is_termwise and vanishes_with_its_gradient(operands[0])
+
+
+def _factors(u: Value) -> list[Value]:
+    """Return what `u` is a product of, without positive numbers."""
+    if u.op is ops.mul:
+        return [factor for operand in u.node.operands for factor in _factors(operand)]
+    return [] if _is_positive(u) else [u]
+
+
+def _is_square(factors: Sequence[Value]) -> bool:
+    """True if each of the factors is there an even number of times."""
+    return bool(factors) and all(factors.count(each) % 2 == 0 for each in factors)
 
 
 def _is_product_with_itself(u: Value) -> bool:
@@ -187,9 +202,9 @@ def _extended_quotient(q: Value) -> Value:
     v, r = q.node.operands
     root = _unmoved(r)
     slope = _slope(v, root) if root.op in _ROOTS else None
-    if slope is None or slope[0] is None:
+    if slope is None or slope.limit is None:
         return q
-    limit, is_exact = slope
+    limit, is_exact = slope.limit, slope.is_exact
     at_origin = ops.logical_and(ops.eq(r, 0.0), ops.eq(v, 0.0))
     if is_exact is not None:
         at_origin = ops.logical_and(at_origin, is_exact)
@@ -207,29 +222,41 @@ def _extended_sign(result: Value, magnitudes: dict[Value, Value]) -> Value:
         slope = _slope(v, magnitudes[x])
         if slope is None or sign is not of_sign:
             return result
-        limit = slope[0]
-        # 0, with a derivative that is the limit of those of both sides, NaN if it is not known
-        at_origin = ops.divide_or_zero(x, x) if limit is None else limit * x
+        # 0, with a derivative that is the limit of those of both sides, NaN if it is not known.
+        # Where `v` is infinite or NaN, so is the product
+        unknown = result + ops.divide_or_zero(x, x)
+        at_origin = unknown if slope.limit is None else slope.limit * x
+        if slope.crossing is not None:
+            at_origin = ops.where(ops.eq(slope.crossing, 0.0), at_origin, unknown)
         extended: Value = ops.where(ops.eq(x, 0.0), at_origin, result)
         return extended if extended.type == result.type else result
     return result
 
 
-def _slope(v: Value, root: Value) -> tuple[Value | None, Value | None] | None:
-    """Return the derivative of each element of `v` by its element of `root`; None if it has none.
+@dataclass(frozen=True)
+class _Slope:
+    """The derivative of each element of a value by its element of a root."""
 
-    The derivative is None if elements of `v` depend on several ones.
+    limit: Value | None
+    """None if elements of the value depend on several ones."""
+    is_exact: Value | None = None
+    """Where the value changes with nothing else, neither with inputs, nor with other elements
+    of the root, nor with other norms that are 0; None: everywhere."""
+    crossing: Value | None = None
+    """How the value changes with elements of the root that are 0 through values that depend on
+    several ones; None: not at all."""
 
-    It is the limit where the second result is true: where `v` changes with nothing else, neither
-    with inputs, nor with other elements of `root`, nor with other norms that are 0.
-    """
+
+def _slope(v: Value, root: Value) -> _Slope | None:
+    """Return the derivative of `v` by `root`; None if it has none."""
     graph, needed = v.graph, ancestors([v])
     seeds = {root: full(graph, root.type, 1)}
     if root.op is ops.sqrt:
         seeds[root.node.operands[0]] = 2.0 * root
     before = graph.nodes[: v.node.index + 1]
     nodes = [node for node in before if not needed.isdisjoint(node.results)]
-    varying, depends, pointwise = set[Value](), set(seeds), set(seeds)
+    varying, depends = set[Value](), set(seeds)
+    pointwise = dict.fromkeys(seeds, tuple(i for i, e in enumerate(root.shape) if e != 1))
     path, frontier = list[Node](), dict[Value, None]()
     for node in nodes:
         if node.op is not ops.constant and (is_leaf(node) or not varying.isdisjoint(node.operands)):
@@ -237,21 +264,35 @@ def _slope(v: Value, root: Value) -> tuple[Value | None, Value | None] | None:
         if node is root.node or depends.isdisjoint(node.operands) or not _flows(node):
             continue
         depends.update(node.results)
-        inside = [operand for operand in node.operands if operand in pointwise]
-        if inside and _is_pointwise(node, inside, root):
-            pointwise.update(node.results)
+        axes = _axes_of_root(node, pointwise)
+        if axes is not None:
+            pointwise.update(dict.fromkeys(node.results, axes))
             path.append(node)
-            frontier.update(dict.fromkeys(o for o in node.operands if o in varying - pointwise))
+            outside = varying.difference(pointwise)
+            frontier.update(dict.fromkeys(o for o in node.operands if o in outside))
     if v not in depends:
         return None
     slope = _pushed(path, seeds).get(v) if v in pointwise else None
     if slope is None:
-        return None, None
+        return _Slope(None)
     others = [node.result for node in nodes if _is_norm(node) and node.result not in depends]
     steps = {each: _generic(each) for each in frontier if each.dtype.is_differentiable}
     steps |= {r: ops.where(ops.eq(r, 0.0), _generic(r), 0.0) for r in others}
     change = _pushed(nodes, steps, blocked=seeds).get(v)
-    return slope, None if change is None else ops.eq(change, 0.0)
+    is_exact = None if change is None else ops.eq(change, 0.0)
+    return _Slope(slope, is_exact, _crossing(v, root, nodes, depends.intersection(frontier)))
+
+
+def _crossing(
+    v: Value, root: Value, nodes: Sequence[Node], through: Collection[Value]
+) -> Value | None:
+    """Return how `v` changes through some values with elements of `root` that are 0."""
+    if root.op is not ops.abs or not through:
+        return None
+    given = {root: ops.where(ops.eq(root, 0.0), _generic(root), 0.0)}
+    moved = _pushed(nodes, given)
+    steps = {each: moved[each] for each in moved if each in through}
+    return _pushed(nodes, steps, blocked=given).get(v)
 
 
 def _generic(like: Value) -> Value:
@@ -294,11 +335,25 @@ def _flows(node: Node) -> bool:
     return zeros_everywhere.reason(node.op) is None and any(map(carries, node.results))
 
 
-def _is_pointwise(node: Node, inside: Collection[Value], root: Value) -> bool:
-    """True if elements of the results depend on the element of `root` of their position alone."""
-    if not root.shape:
-        return True
-    if not (node.op.has(Trait.ELEMENTWISE) or node.op is ops.expand):
-        return False
-    values = (*inside, *node.results)
-    return all(value.shape[value.rank - root.rank :] == root.shape for value in values)
+def _axes_of_root(node: Node, pointwise: Mapping[Value, tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return which axes of the results are those of a root, given the same of operands.
+
+    Elements of the results depend on the element of the root at their position alone, then.
+    """
+    found = {
+        tuple(_axis_after(node, i, axis) for axis in pointwise[operand])
+        for i, operand in enumerate(node.operands)
+        if operand in pointwise
+    }
+    axes = found.pop() if len(found) == 1 else (None,)
+    return None if None in axes else tuple(axis for axis in axes if axis is not None)
+
+
+def _axis_after(node: Node, operand: int, axis: int) -> int | None:
+    """Return the axis of the result that is `axis` of an operand, element by element."""
+    if node.op is not ops.logsumexp:
+        return axis_of_result(node, operand, axis)
+    axes = node.attribute("axes")
+    if axis in axes:
+        return None
+    return axis if node.attribute("keepdims") else axis - sum(each < axis for each in axes)
