@@ -393,7 +393,7 @@ def test_a_stated_rule_of_examples_of_examples(mode: Any) -> None:
     x = np.arange(6.0).reshape(2, 3)
     of_rows = rlx.vmap(rlx.vmap(f, axis_name="row"))
     slopes = rlx.jit(mode(of_rows), backend="reference")(x)
-    expected = np.einsum("ab,bd->abd", np.eye(2), 3 * x)[:, None]
+    expected = np.einsum("ij,jk->ijk", np.eye(2), 3 * x)[:, None]
     np.testing.assert_allclose(slopes, np.broadcast_to(expected, (2, 3, 2, 3)))
 
 
