@@ -475,10 +475,10 @@ rlx.passes.vmap.rules.indexing topk sort argsort gather resample gather_backward
 rlx.passes.vmap.rules.linalg matmul dot_general
 rlx.passes.vmap.rules.loops scan while_loop switch
 rlx.passes.vmap.rules.loss softmax_cross_entropy_with_logits softmax_cross_entropy_backward
-rlx.passes.vmap.rules.norm layer_norm rms_norm
 rlx.passes.vmap.rules.packed dequantize_blocks bytes_as_words dequant_matmul grouped_matmul
     grouped_dequant_matmul
 rlx.passes.vmap.rules.reduction cumsum cumprod cummax cummin softmax log_softmax logsumexp
+    layer_norm rms_norm
 rlx.passes.vmap.rules.shape narrow concat reverse reshape expand transpose pad slice
 rlx.passes.vmap.rules.signal fft rfft irfft
 rlx.passes.vmap.rules.solve lu cholesky solve triangular_solve
