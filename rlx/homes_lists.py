@@ -48,11 +48,11 @@ rlx.passes.autodiff.rules.indexing scatter_max scatter_min scatter_mul topk sort
 rlx.passes.autodiff.rules.least_squares pseudo_inverse least_squares
 rlx.passes.autodiff.rules.loops scan
 rlx.passes.autodiff.rules.packed int8_dequant_matmul
-rlx.passes.autodiff.rules.pool max_pool min_pool max_pool_take max_pool_backward
+rlx.passes.autodiff.rules.pool max_pool_take max_pool_backward
 rlx.passes.autodiff.rules.quant quantize dequantize fake_quantize fake_quantize_ema
     fake_quantize_lsq qmatmul qconv
 rlx.passes.autodiff.rules.reduction reduce_max reduce_min reduce_prod log_softmax logsumexp
-rlx.passes.autodiff.rules.solve solve triangular_solve cholesky lu rectangular_lu det slogdet
+rlx.passes.autodiff.rules.solve solve cholesky lu rectangular_lu det slogdet
 rlx.passes.autodiff.rules.while_loops while_loop
 """,
     "kernel": """
@@ -454,11 +454,8 @@ rlx.passes.autodiff.rules.elementwise mul sub complex_norm_sq
 rlx.passes.autodiff.rules.loops scan
 rlx.passes.autodiff.rules.loss softmax_cross_entropy_with_logits
 rlx.passes.autodiff.rules.norm layer_norm rms_norm
-rlx.passes.autodiff.rules.packed int8_dequant_matmul
 rlx.passes.autodiff.rules.pool max_pool min_pool max_pool_take max_pool_backward
-rlx.passes.autodiff.rules.quant quantize dequantize fake_quantize fake_quantize_ema
-    fake_quantize_lsq qmatmul qconv
-rlx.passes.autodiff.rules.solve solve triangular_solve det slogdet
+rlx.passes.autodiff.rules.solve solve triangular_solve
 rlx.passes.autodiff.rules.while_loops while_loop
 """,
     "vmap": """

@@ -12,7 +12,7 @@ from rlx.ir.op import OPS
 ROOT = Path(__file__).parent.parent / "rlx"
 
 LEFT = {
-    "passes/autodiff/rules/quant.py": 2,
+    "passes/autodiff/rules/quant.py": 1,
     "passes/autodiff/rules/signal.py": 1,
     "passes/autodiff/singular.py": 7,
     "passes/autodiff/spectral.py": 3,

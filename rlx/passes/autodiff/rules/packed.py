@@ -13,7 +13,6 @@ from rlx.passes.autodiff.registry import (
     Pushforward,
     jvp,
     linear,
-    vjp,
     zero,
 )
 
@@ -61,13 +60,6 @@ def _times_decoded(y: Value, rows: Value, scheme: str) -> Value:
 
 
 linear(ops.dequant_matmul, dequant_matmul_transpose, fixed=(1, 2))
-
-
-@vjp(ops.int8_dequant_matmul)
-def int8_dequant_matmul_vjp(at: Pullback, x: Value, blocks: Value, *, scheme: str) -> Derivatives:
-    """Rounding passes the cotangent on."""
-    del x
-    return _times_decoded(at.cotangent, blocks, scheme), None
 
 
 @jvp(ops.int8_dequant_matmul)

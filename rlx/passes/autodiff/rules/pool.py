@@ -18,19 +18,9 @@ from rlx.passes.algebra import expand_to, reshape_to, zeros
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, vjp
 
 
-@jvp(ops.max_pool)
-def max_pool_jvp(at: Pushforward, x: Value, **geometry: Any) -> Derivatives:
-    return ops.max_pool_take(x, at.tangent, **geometry)
-
-
 @vjp(ops.max_pool)
 def max_pool_vjp(at: Pullback, x: Value, **geometry: Any) -> Derivatives:
     return _added(x, at.cotangent, **geometry)
-
-
-@jvp(ops.min_pool)
-def min_pool_jvp(at: Pushforward, x: Value, **geometry: Any) -> Derivatives:
-    return ops.max_pool_take(ops.neg(x), at.tangent, **geometry)
 
 
 @vjp(ops.min_pool)

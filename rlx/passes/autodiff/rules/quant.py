@@ -17,17 +17,14 @@ from rlx.ir import ops
 from rlx.ir.declaration import takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.op import Attrs, OpDef
+from rlx.ir.op import Attrs
 from rlx.ir.ops.quant import lsq_slope, spread
-from rlx.ir.shape import product
-from rlx.passes.algebra import reshape_to, swap_last
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,
     Pushforward,
     jvp,
     straight_through,
-    vjp,
     zero,
 )
 
@@ -42,20 +39,9 @@ zero(
 )
 
 
-@vjp(ops.quantize, ops.dequantize)
-def as_it_is_vjp(at: Pullback, x: Value, **attributes: Any) -> Derivatives:
-    return at.cotangent
-
-
 @jvp(ops.quantize, ops.dequantize)
 def as_it_is_jvp(at: Pushforward, x: Value, **attributes: Any) -> Derivatives:
     return at.tangent
-
-
-@vjp(ops.fake_quantize)
-def fake_quantize_vjp(at: Pullback, x: Value, *scale: Value, **attributes: Any) -> Derivatives:
-    through = ops.fake_quantize_backward(x, at.cotangent, *scale, **attributes)
-    return [through, *[None] * len(scale)]
 
 
 @jvp(ops.fake_quantize)
@@ -66,17 +52,6 @@ def fake_quantize_jvp(at: Pushforward, x: Value, *scale: Value, **attributes: An
     return ops.fake_quantize_backward(x, tangent, *scale, **attributes)
 
 
-@vjp(ops.fake_quantize_ema)
-def fake_quantize_ema_vjp(
-    at: Pullback, x: Value, state: Value, *, decay: float, **attributes: Any
-) -> Derivatives:
-    """The moving average takes no part."""
-    cotangent = at.cotangents[0]
-    if cotangent is None:
-        return None
-    return [ops.fake_quantize_backward(x, cotangent, at.results[1], **attributes), None]
-
-
 @jvp(ops.fake_quantize_ema)
 def fake_quantize_ema_jvp(
     at: Pushforward, x: Value, state: Value, *, decay: float, **attributes: Any
@@ -85,18 +60,6 @@ def fake_quantize_ema_jvp(
     if tangent is None:
         return None
     return [ops.fake_quantize_backward(x, tangent, at.results[1], **attributes), None]
-
-
-@vjp(ops.fake_quantize_lsq)
-def fake_quantize_lsq_vjp(at: Pullback, x: Value, scale: Value, **attributes: Any) -> Derivatives:
-    rules: tuple[OpDef, ...] = (
-        ops.fake_quantize_lsq_backward_x,
-        ops.fake_quantize_lsq_backward_scale,
-    )
-    return [
-        rule(x, scale, at.cotangent, **attributes) if wanted else None
-        for rule, wanted in zip(rules, at.wanted, strict=True)
-    ]
 
 
 @jvp(ops.fake_quantize_lsq)
@@ -128,42 +91,6 @@ class _Requantized(Attrs):
         return _centered(x, self.x_zero_point), _centered(w, self.w_zero_point)
 
 
-@vjp(ops.qmatmul)
-@takes(_Requantized)
-def qmatmul_vjp(at: Pullback, x: Value, w: Value, bias: Value, by: _Requantized) -> Derivatives:
-    """As of `multiplier * (x - x_zp) @ (w - w_zp)`, without regard to saturation.
-
-    The bias is i32, which carries no cotangent: only codes do.
-    """
-    scaled = at.cotangent * _factors(at, by.multiplier)
-    given, weights = by.operands(x, w)
-    rows, flat = _rows(scaled), _rows(given)
-    return [
-        ops.matmul(scaled, swap_last(weights)) if at.wanted[0] else None,
-        ops.matmul(swap_last(flat), rows) if at.wanted[1] else None,
-        None,
-    ]
-
-
-@vjp(ops.qconv)
-@takes(_Requantized)
-def qconv_vjp(
-    at: Pullback, x: Value, w: Value, bias: Value, by: _Requantized, **geometry: Any
-) -> Derivatives:
-    """As of the convolution of centered floats, times `multiplier`."""
-    scaled = at.cotangent * _factors(at, by.multiplier, trailing=x.rank - 2)
-    given, weights = by.operands(x, w)
-    return [
-        ops.conv_backward_input(scaled, weights, spatial=x.shape[2:], **geometry)
-        if at.wanted[0]
-        else None,
-        ops.conv_backward_weight(given, scaled, kernel_size=w.shape[2:], **geometry)
-        if at.wanted[1]
-        else None,
-        None,
-    ]
-
-
 @jvp(ops.qmatmul, ops.qconv)
 @takes(_Requantized)
 def product_jvp(
@@ -179,11 +106,6 @@ def product_jvp(
         terms.append(product(given, of_w))
     trailing = x.rank - 2 if geometry else 0
     return functools.reduce(operator.add, terms) * _factors(at, by.multiplier, trailing=trailing)
-
-
-def _rows(x: Value) -> Value:
-    """Merge all axes but the last."""
-    return reshape_to(x, (product(x.shape[:-1]), x.shape[-1]))
 
 
 def _factors(

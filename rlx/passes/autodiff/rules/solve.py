@@ -7,18 +7,12 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.ops.solve import diagonal_of, identity, times, widened
 from rlx.ir.types import TensorType
-from rlx.passes.algebra import (
-    adjoint,
-    conjugate,
-    expand_to,
-    reshape_to,
-    swap_last,
-)
+from rlx.passes.algebra import adjoint, conjugate, expand_to, reshape_to, swap_last
 from rlx.passes.autodiff.cofactors import cofactors
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp
 
 _SMALL = 16
-"""Matrices up to this extent have a kernel that finds both cotangents in one pass."""
+"""Up to this extent the cotangent of a matrix is an elementwise product of two vectors."""
 
 
 @jvp(ops.solve)
@@ -53,31 +47,6 @@ def solve_vjp(
 
 def _column(x: Value) -> Value:
     return reshape_to(x, (*x.shape, 1))
-
-
-@jvp(ops.triangular_solve)
-def triangular_solve_jvp(
-    at: Pushforward,
-    a: Value,
-    b: Value,
-    *,
-    lower: bool,
-    unit_diagonal: bool,
-    transposed: bool,
-    left: bool,
-    on_singular: str,
-) -> Derivatives:
-    da, db = at.tangents
-    right = db
-    if da is not None:
-        triangle = _triangle(da, lower=lower, strict=unit_diagonal)
-        triangle = swap_last(triangle) if transposed else triangle
-        moved = ops.matmul(triangle, at.result) if left else ops.matmul(at.result, triangle)
-        right = -moved if db is None else db - moved
-    return ops.triangular_solve(
-        a, right, lower=lower, unit_diagonal=unit_diagonal, transposed=transposed, left=left,
-        on_singular=on_singular,
-    )  # fmt: skip
 
 
 @vjp(ops.triangular_solve)
@@ -168,11 +137,6 @@ def det_jvp(at: Pushforward, a: Value) -> Derivatives:
     return ops.reduce_sum(cofactors(a, at.result) * at.tangent, axes=(-2, -1))
 
 
-@vjp(ops.det)
-def det_vjp(at: Pullback, a: Value) -> Derivatives:
-    return conjugate(cofactors(a, at.result)) * _stretched(at.cotangent)
-
-
 @jvp(ops.slogdet)
 def slogdet_jvp(at: Pushforward, a: Value) -> Derivatives:
     """Of a complex determinant, the real part of the trace grows it and the other one turns it."""
@@ -183,39 +147,10 @@ def slogdet_jvp(at: Pushforward, a: Value) -> Derivatives:
     return at.results[0] * _imaginary(ops.imag(trace)), ops.real(trace)
 
 
-@vjp(ops.slogdet)
-def slogdet_vjp(at: Pullback, a: Value) -> Derivatives:
-    signs, g = at.cotangents
-    if a.dtype.is_complex:
-        g = _complex_slogdet_cotangent(at.results[0], signs, g)
-    return None if g is None else conjugate(_inverse_transposed(a)) * _stretched(g)
-
-
-def _complex_slogdet_cotangent(direction: Value, signs: Value | None, g: Value | None) -> Value:
-    """Return the cotangent of the trace from those of the direction and of the logarithm."""
-    parts = []
-    if g is not None:
-        parts.append(ops.complex(g * 0.5, g * 0.0))
-    if signs is not None:
-        parts.append(_imaginary(ops.imag(ops.conj(direction) * signs)))
-    total: Value = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return total
-
-
 def _imaginary(x: Value) -> Value:
     """Return `i * x`."""
     found: Value = ops.complex(x * 0.0, x)
     return found
-
-
-def _inverse_transposed(a: Value) -> Value:
-    eye = expand_to(identity(a), a.shape)
-    return ops.solve(a, eye, transposed=True, on_singular="nan")
-
-
-def _stretched(x: Value) -> Value:
-    """Give scalars of a batch two more axes."""
-    return reshape_to(x, (*x.shape, 1, 1))
 
 
 def _diagonal_part(x: Value) -> Value:
