@@ -28,11 +28,16 @@ from bench.text import table
 
 COLUMNS = {
     "llvm": "LLVM cold",
+    "llvm-wait": "LLVM cold, one tier",
     "one": "LLVM cold, one thread",
     "c": "C cold",
+    "c-wait": "C cold, one tier",
     "warm": "LLVM warm",
     "jax": "JAX",
 }
+
+ONE_TIER = ("llvm-wait", "c-wait")
+"""Columns whose first calls wait for optimized code."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -71,16 +76,22 @@ def is_run(name: str, column: str) -> bool:
     """True if a program has a version for a column, and what it needs is installed."""
     program = PROGRAMS[name]
     needs = (*program.needs, *(("jax",) if column == "jax" else ()))
-    return column not in program.without and all(map(importlib.util.find_spec, needs))
+    return column.removesuffix("-wait") not in program.without and all(
+        map(importlib.util.find_spec, needs)
+    )
 
 
 def measure(name: str, column: str, cache: Path) -> tuple[float, float]:
-    """Return the seconds of the first call, and of the process that makes it."""
+    """Return the seconds of the first call, and of the process that makes it.
+
+    A process that fills the cache ends when the second tier of machine code is there.
+    """
+    wait = "1" if column in ONE_TIER else "0"
     threads = {"RLX_NUM_THREADS": "1"} if column == "one" else {}
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, name, column],
-        env=os.environ | {"RLX_CACHE_DIR": str(cache)} | threads,
+        env=os.environ | {"RLX_CACHE_DIR": str(cache), "RLX_WAIT": wait} | threads,
         stdout=subprocess.PIPE,
         check=True,
         text=True,

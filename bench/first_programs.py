@@ -51,7 +51,7 @@ def library(column: str) -> Library:
     import rlx
     import rlx.numpy
 
-    backend = "c" if column == "c" else "llvm"
+    backend = "c" if column in ("c", "c-wait") else "llvm"
     jit = functools.partial(rlx.jit, backend=backend)
     return Library(rlx.numpy, jit, rlx.value_and_grad, rlx.tree_map, backend)
 

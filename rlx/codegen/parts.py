@@ -45,6 +45,11 @@ def divide(
     return (*parts, _part(module, last)) if last else tuple(parts)
 
 
+def size_of(module: Module) -> int:
+    """Return how many expressions a module has; each takes a compiler about as long."""
+    return sum(map(_size, (*module.kernels, *module.entries)))
+
+
 def _size(kernel: Kernel) -> int:
     return 1 + sum(1 for _ in all_expressions(kernel.body))
 

@@ -25,7 +25,7 @@ from rlx.target import Target, detect_target
 
 _VARIABLES = (
     "RLX_CC", "CC", "RLX_BLAS", "RLX_CACHE_DIR", "RLX_NUM_THREADS", "RLX_DUMP",
-    "RLX_PROGRESS", "OPENBLAS_CORETYPE",
+    "RLX_PROGRESS", "RLX_WAIT", "OPENBLAS_CORETYPE",
 )  # fmt: skip
 _OPTIONAL = ("onnx", "safetensors", "tokenizers", "ziglang", "jax", "torch")
 

@@ -52,4 +52,4 @@ def _product(blas: str) -> Executable:
     graph = Graph("product")
     a, b = graph.input("a", (SIZE, SIZE)), graph.input("b", (SIZE, SIZE))
     graph.set_outputs([graph.matmul(a, b)])
-    return compile(graph, blas=blas, threads=1)
+    return compile(graph, blas=blas, threads=1, wait=True)

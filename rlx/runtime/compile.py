@@ -18,6 +18,7 @@ from rlx.garbage import collecting_rarely
 from rlx.ir.graph import Graph
 from rlx.locks import unforkable
 from rlx.progress import showing, stage
+from rlx.runtime import tiers
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import find_blas, has_lapack, takes_products
@@ -63,6 +64,7 @@ def compile(
     blas: str = ...,
     schedules: Mapping[str, Schedule | str] | None = ...,
     without: Iterable[str] = ...,
+    wait: bool | None = ...,
 ) -> Executable: ...
 
 
@@ -78,6 +80,7 @@ def compile(
     blas: str = ...,
     schedules: Mapping[str, Schedule | str] | None = ...,
     without: Iterable[str] = ...,
+    wait: bool | None = ...,
 ) -> ReferenceExecutable: ...
 
 
@@ -93,6 +96,7 @@ def compile(
     blas: str = ...,
     schedules: Mapping[str, Schedule | str] | None = ...,
     without: Iterable[str] = ...,
+    wait: bool | None = ...,
 ) -> Executable | ReferenceExecutable: ...
 
 
@@ -107,6 +111,7 @@ def compile(
     blas: str = "auto",
     schedules: Mapping[str, Schedule | str] | None = None,
     without: Iterable[str] = (),
+    wait: bool | None = None,
 ) -> Executable | ReferenceExecutable:
     """Compile `graph` for this machine.
 
@@ -124,6 +129,8 @@ def compile(
     `schedules` says how contractions are computed (`rlx.Schedules`), by the name of a node or as
     `rlx inspect --why` names them; by default those are used that `rlx.tune` found on this machine.
     `without` names passes to leave out, such as "fuse" (`rlx inspect --stage passes` lists them).
+    Large programs answer from a first tier of machine code while the second one is made, unless
+    `wait` is True (or `RLX_WAIT=1`); False is for programs of any size. Both have the same bits.
     `RLX_KERNEL_DISPATCH=common` replaces ops with a kernel of their own by their second bodies.
     """
     if not isinstance(graph, Graph):
@@ -143,7 +150,7 @@ def compile(
     if backend == "reference":
         return interpreted(graph, params, nan_check=nan_check)
     chosen = choose_backend(backend, blas)
-    cache = ProgramCache.here(chosen, target, asked_library(blas, target), blas)
+    cache = ProgramCache.here(chosen, target, asked_library(blas, target), blas, wait=wait)
     count = thread_count(threads, target)
     if nan_check:
         return stepping(graph, params, cache)
@@ -285,14 +292,25 @@ def make(graph: Graph | NamedGraph, cache: ProgramCache, key: str | None, thread
             load_early(cache.target.vector_bytes)
         image, program = prepare(graph, cache, threads)
         stage("machine code")
-        native = cache.backend.load(program.module, cache.target)
+        native = tiers.load(
+            cache.backend, program.module, cache.target, wait=cache.wait,
+            run_time=lambda: _run_time(program),
+        )  # fmt: skip
         if key is not None:
-            cache.keep(key, graph, image, native)
+            tiers.when_settled(native, lambda last: cache.keep(key, graph, image, last))
         return Compiled(origin, image, program, native)
     own = _obtain(origin.graph, cache, threads)
     if key is not None and cache.key(origin.graph, threads) is not None:
-        cache.keep(key, origin.interface, own.image, own.native)
+        interface = origin.interface
+        tiers.when_settled(own.native, lambda last: cache.keep(key, interface, own.image, last))
     return Compiled(origin, own.image, own.program, own.native)
+
+
+def _run_time(program: Program) -> int | None:
+    """Return about how many nanoseconds a call takes; None where nothing bounds them."""
+    from rlx.codegen.estimate import run_nanoseconds  # of a large program only
+
+    return run_nanoseconds(program.schedule.thunks)
 
 
 def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Program]:

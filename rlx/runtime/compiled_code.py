@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CModule
 from rlx.runtime.image import Image
+from rlx.runtime.tiers import settled
 
 if TYPE_CHECKING:
     from rlx.codegen.loops.nodes import Module
@@ -59,24 +60,24 @@ class CompiledCode:
 
     @property
     def native(self) -> NativeModule:
-        """The loaded machine code, with the text that it was made from."""
-        return self._native
+        """The loaded machine code, with the text that it was made from; waits for the last tier."""
+        return settled(self._native)
 
     @property
     def c_source(self) -> str:
         """The C translation unit, whichever backend runs."""
         from rlx.codegen.c.emit import emit_module
 
-        return self._native.text if isinstance(self._native, CModule) else emit_module(self.module)
+        native = self.native
+        return native.text if isinstance(native, CModule) else emit_module(self.module)
 
     @property
     def llvm_ir(self) -> str:
         """The LLVM IR, whichever backend runs."""
         from rlx.runtime.llvm_backend import llvm_text
 
-        if isinstance(self._native, CModule):
-            return llvm_text(self.module)
-        return self._native.text
+        native = self.native
+        return llvm_text(self.module) if isinstance(native, CModule) else native.text
 
     def _entry(self, kind: str) -> str:
         return f"{self._image.name}_{kind}"

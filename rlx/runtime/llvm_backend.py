@@ -33,6 +33,7 @@ from rlx.target import Target, detect_target
 
 if TYPE_CHECKING:
     from rlx.codegen.llvm.emit import EmittedModule
+    from rlx.codegen.llvm.jit import EmittedParts
     from rlx.codegen.llvm.machine import Machine
     from rlx.codegen.loops.nodes import Module
 
@@ -50,12 +51,16 @@ class CachedLlvmBackend:
         return "llvm"
 
     def load(self, module: Module, target: Target) -> NativeModule:
+        return self.emit(module, target).load()
+
+    def emit(self, module: Module, target: Target) -> EmittedParts:
+        """Return the text of `module`, which is compiled next."""
         from rlx.codegen.llvm.jit import LlvmBackend
 
         backend = LlvmBackend(
             resolve=self._resolver(target), cache=self._cache(), threads=named_threads()
         )
-        return backend.load(module, target)
+        return backend.emit(module, target)
 
     def reload(
         self, code: MachineCode, target: Target, module: Callable[[], Module]

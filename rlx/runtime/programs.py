@@ -71,10 +71,19 @@ class ProgramCache:
     cache: Cache
     blas: str = "auto"
     """The library that programs may call, as users name it."""
+    wait: bool | None = None
+    """True for programs in one tier of machine code, as in `rlx.compile`."""
 
     @staticmethod
-    def here(backend: Backend, target: Target, lapack: Lapack, blas: str = "auto") -> ProgramCache:
-        return ProgramCache(backend, target, lapack, Cache(cache_directory()), blas)
+    def here(
+        backend: Backend,
+        target: Target,
+        lapack: Lapack,
+        blas: str = "auto",
+        *,
+        wait: bool | None = None,
+    ) -> ProgramCache:
+        return ProgramCache(backend, target, lapack, Cache(cache_directory()), blas, wait)
 
     def key(self, graph: Graph | NamedGraph, threads: int) -> str | None:
         """Return the name of a compiled graph; None for one that is compiled every time."""

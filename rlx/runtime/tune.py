@@ -106,7 +106,7 @@ def tune(
     """
     if not seconds > 0:
         raise InputError(f"seconds= is {seconds!r}", remedy="give a time to measure, above 0")
-    build = partial(compile, backend=backend, threads=threads)
+    build = partial(compile, backend=backend, threads=threads, wait=True)
     jobs = _jobs(graph)
     whole = sum(cost for _, _, cost in jobs) or 1.0
     started, budget = time.perf_counter(), 0.8 * seconds

@@ -31,6 +31,7 @@ def compile_program(
     *,
     without: Sequence[str] = (),
     weak: Sequence[bool],
+    wait: bool | None = None,
 ) -> Run:
     """Compile `graph`; which results are of a `weak` type, the graph does not say.
 
@@ -41,7 +42,9 @@ def compile_program(
         from rlx.runtime.executable import Executable
 
     graph = inline_calls(graph)  # before the driver verifies the rules, and makes a key of them
-    run = compile(graph, backend=backend, threads=threads, precision=precision, without=without)
+    run = compile(
+        graph, backend=backend, threads=threads, precision=precision, without=without, wait=wait
+    )
     if isinstance(run, Executable):
         run.give_as([WeakArray if is_weak else Array for is_weak in weak])
     return run

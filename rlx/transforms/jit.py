@@ -75,6 +75,7 @@ def jit(
     threads: int | None = ...,
     precision: Precision = ...,
     without: Iterable[str] = ...,
+    wait: bool | None = ...,
 ) -> JittedFunction: ...
 
 
@@ -89,6 +90,7 @@ def jit(
     threads: int | None = ...,
     precision: Precision = ...,
     without: Iterable[str] = ...,
+    wait: bool | None = ...,
 ) -> Callable[[Callable[..., Any]], JittedFunction]: ...
 
 
@@ -103,20 +105,21 @@ def jit(
     threads: int | None = None,
     precision: Precision = None,
     without: Iterable[str] = (),
+    wait: bool | None = None,
 ) -> JittedFunction | Callable[[Callable[..., Any]], JittedFunction]:
     """Compile `fun` when it is called with arguments of a new kind.
 
     Static arguments are hashable Python values that the function may branch on. Arguments in
     `donate_argnums` are replaced in place by results of their type: a training step's params.
     `buckets` maps names of arguments to axes to `rlx.Buckets`: sizes that share a program.
-    `backend`, `threads`, `precision` and `without` are those of `rlx.compile`, of the outermost
-    `jit`. The 256 programs used last are kept; `cache_info()` counts them.
+    `backend`, `threads`, `precision`, `without` and `wait` are those of `rlx.compile`, of the
+    outermost `jit`. The 256 programs used last are kept; `cache_info()` counts them.
     """
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, buckets=buckets, backend=backend, threads=threads,
-            precision=precision, without=without,
+            precision=precision, without=without, wait=wait,
         )  # fmt: skip
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     if not callable(fun):
@@ -135,6 +138,7 @@ def jit(
         threads=threads,
         precision=precision,
         without=_pass_names(without),
+        wait=wait,
     )
 
 
@@ -170,6 +174,7 @@ class JittedFunction:
         threads: int | None,
         precision: Precision,
         without: tuple[str, ...],
+        wait: bool | None,
     ) -> None:
         stand_for(self, fun)
         self._fun = fun
@@ -182,6 +187,7 @@ class JittedFunction:
         as_policy(precision)  # raises for what is none
         self._precision = precision
         self._without = without
+        self._wait = wait
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._compiled = 0
         self._recent: list[FastPath] = []
@@ -346,7 +352,7 @@ class JittedFunction:
             program = self._trace(args, kwargs, is_final=True)
             run = compile_program(
                 program.graph, self._backend, self._threads, self._precision,
-                without=self._without, weak=program.weak,
+                without=self._without, weak=program.weak, wait=self._wait,
             )  # fmt: skip
         return Entry(run, program.tree, program, program.tree == LEAF)
 

@@ -110,7 +110,7 @@ def interrupts(seconds: float, seed: int) -> int:
     try:
         while time.monotonic() < stop:
             size = chance.randrange(3, 200)
-            function = rlx.jit(formula, backend="llvm")
+            function = rlx.jit(formula, backend="llvm", wait=size % 2 == 0)
             with contextlib.suppress(KeyboardInterrupt):
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.05))
                 function(argument(size))
@@ -136,7 +136,7 @@ def forks(seconds: float, seed: int) -> int:
     def busy() -> None:
         try:
             while not ended.is_set():
-                require_right(rlx.jit(formula, backend="llvm"), 64)
+                require_right(rlx.jit(formula, backend="llvm", wait=False), 64)
         except BaseException as error:  # told to the thread that started this one
             failed.append(error)
 
@@ -159,7 +159,7 @@ def _fork_once(function: Function, size: int) -> None:
         code = 1
         with contextlib.suppress(BaseException):
             require_right(function, size)
-            require_right(rlx.jit(formula, backend="llvm"), size)
+            require_right(rlx.jit(formula, backend="llvm", wait=False), size)
             code = 0
         os._exit(code)
     stop = time.monotonic() + HANG

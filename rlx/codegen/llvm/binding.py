@@ -32,7 +32,7 @@ _SYSTEMS = {"windows": "pc-windows", "macos": "apple-macosx"}
 """Of triples with two or three words, whose objects are no ELF: LLVM's vendor and name."""
 _UNREPORTED = {"bf16", "dotprod", "i8mm"}
 """Features of aarch64 that Linux lists and LLVM does not return as those of the host."""
-_SPEED_LEVELS = {Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
+_SPEED_LEVELS = {Pipeline.QUICK: 1, Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
 
 
 @functools.cache
@@ -301,15 +301,13 @@ def _free(passes: Any) -> None:
 
 
 def _passes(builder: Any, pipeline: Pipeline) -> Any:
-    if pipeline is not Pipeline.LIGHT:
+    if pipeline in (Pipeline.O2, Pipeline.O3):
         return builder.getModulePassManager()
     passes = llvm.create_new_module_pass_manager()
-    for add in (
-        passes.add_always_inliner_pass,
-        passes.add_sroa_pass,
-        passes.add_instruction_combine_pass,
-        passes.add_simplify_cfg_pass,
-        passes.add_global_dead_code_eliminate_pass,
-    ):
-        add()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    if pipeline is Pipeline.LIGHT:
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_global_dead_code_eliminate_pass()
     return passes

@@ -1,4 +1,4 @@
-"""Linked object code in executable memory of this process.
+"""Linked object code in executable memory of this process, and functions that can be replaced.
 
 Code is never writable and executable at a time.
 """
@@ -8,10 +8,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 
 from rlx.codegen.llvm.linker import PAGE, LinkedObject
 from rlx.errors import ToolchainError
+
+_JUMP = struct.Struct("<2si")
+"""`jmp *distance(%rip)`"""
 
 MAPS_CODE = hasattr(mmap, "MAP_PRIVATE")
 """True on POSIX systems, whose memory this module makes executable."""
@@ -23,21 +27,46 @@ class LoadedCode:
     def __init__(self, linked: LinkedObject, symbols: Mapping[str, int]) -> None:
         size = -(-len(linked.content) // PAGE) * PAGE
         self._exports = linked.exports
-        self._memory = mmap.mmap(
-            -1,
-            size,
-            flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
-            prot=mmap.PROT_READ | mmap.PROT_WRITE,
-        )
+        self._memory = _memory(size)
         self._memory.write(linked.content)
         for name, place in linked.imports.items():
             self._memory[place : place + 8] = symbols[name].to_bytes(8, "little")
-        self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._start = _address(self._memory)
         _protect(self._start, linked.code_bytes, mmap.PROT_READ | mmap.PROT_EXEC)
         _protect(self._start + linked.code_bytes, size - linked.code_bytes, mmap.PROT_READ)
 
     def address(self, name: str) -> int:
         return self._start + self._exports[name]
+
+
+class Stubs:
+    """Functions at fixed addresses that jump to others, which change while they are called.
+
+    A page of jumps through the pointers of the next page, which is not executable. Only for x86-64.
+    """
+
+    def __init__(self, targets: Mapping[str, int]) -> None:
+        self._places = {name: 8 * number for number, name in enumerate(targets)}
+        self._size = -(-8 * len(targets) // PAGE) * PAGE
+        self._memory = _memory(2 * self._size)
+        for place in self._places.values():
+            distance = self._size - _JUMP.size  # from the end of the jump to its pointer
+            self._memory[place : place + _JUMP.size] = _JUMP.pack(b"\xff\x25", distance)
+        self._start = _address(self._memory)
+        self.redirect(targets)
+        _protect(self._start, self._size, mmap.PROT_READ | mmap.PROT_EXEC)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def address(self, name: str) -> int:
+        return self._start + self._places[name]
+
+    def redirect(self, targets: Mapping[str, int]) -> None:
+        """Let functions jump elsewhere: each is replaced at once for all threads."""
+        for name, target in targets.items():
+            pointer = self._start + self._size + self._places[name]
+            ctypes.c_uint64.from_address(pointer).value = target
 
 
 def process_symbol(name: str) -> int | None:
@@ -47,6 +76,16 @@ def process_symbol(name: str) -> int | None:
     except AttributeError:
         return None
     return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def _memory(size: int) -> mmap.mmap:
+    """Return new pages, to be written."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def _address(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def _protect(address: int, size: int, protection: int) -> None:
