@@ -1,4 +1,4 @@
-"""Exported C and its sample program under cppcheck."""
+"""Exported C under cppcheck, and under its rules of MISRA C:2012 but those with a reason."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import rlx
+from bench.embedded import control
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import aot
 from tests.aot.programs import encoder_layer, lookup, params_of, scaled_rows, training_step
@@ -53,3 +55,29 @@ def test_cppcheck_finds_nothing_that_is_not_explained(
     assert done.returncode == 0, done.stderr
     found = [line for line in done.stderr.splitlines() if re.match(r"\w+: /", line)]
     assert [line for line in found if line.split(":")[0] not in EXPLAINED] == []
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "embed_in_c.md"
+
+
+def explained() -> set[str]:
+    """Return the rules of the page's table."""
+    section = PAGE.read_text().split("### MISRA C:2012")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([\d., ]+) \|", section, re.MULTILINE)
+    return {rule for row in rows for rule in row.split(", ")}
+
+
+@pytest.mark.slow
+def test_every_rule_that_a_filter_breaks_has_a_reason(tmp_path: Path) -> None:
+    artifact = rlx.aot(
+        rlx.jit(control.kalman_filter), tmp_path, name="kalman", target="cortex-m4", math="none",
+        example_inputs=control.FILTER_INPUTS, emit_only=True,
+    )  # fmt: skip
+    done = subprocess.run(
+        [cppcheck(), "--quiet", "--std=c11", "--enable=style", "--addon=misra",
+         "-D__GNUC__=12", "-D__STDC_HOSTED__=1", "-U__clang__", str(artifact.source)],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    found = set(re.findall(r"misra-c2012-([\d.]+)\]", done.stderr))
+    assert "15.5" in found, done.stderr
+    assert found <= explained()

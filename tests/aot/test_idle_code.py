@@ -1,8 +1,9 @@
-"""Exported C has nothing idle: no loop without a step, no copies of constants, no unused widths."""
+"""Exported C has nothing idle: no loop without a step, no copies, no unused widths or params."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import rlx
 import rlx.numpy as rnp
 from bench.embedded.programs import PROGRAMS as PUBLISHED
 from bench.embedded.programs import export
+from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.cross import machine_of
@@ -86,3 +88,35 @@ def test_phases_take_what_they_read(threads: str | None, tmp_path: Path) -> None
     assert "static void setup_phase(uint8_t *arena, const uint8_t *constants)" in text
     assert re.search(r"static void run_p\w+\(uint8_t \*arena[,)](?! const)", text)
     assert "(void)constants" not in text
+
+
+def test_a_constant_is_a_result_like_others(tmp_path: Path) -> None:
+    graph = Graph("f")
+    x = graph.input("x", (3,))
+    row = np.array([4.0, 5.0], np.float32)
+    graph.set_outputs([ops.exp(x), graph.constant(row), graph.constant(row)])
+    artifact = rlx.aot(graph, tmp_path)
+    assert artifact.weights is None
+    printed = run_sample(tmp_path)
+    assert printed.count("4 5") == 2
+
+
+def test_the_sample_needs_no_weights_that_nothing_reads(tmp_path: Path) -> None:
+    graph = Graph("f")
+    x = graph.input("x", (3,))
+    graph.param("w", (2,))
+    graph.set_outputs([x + 1.0])
+    artifact = rlx.aot(graph, tmp_path, params={"w": np.ones(2, np.float32)})
+    assert artifact.weights is None
+    assert list(tmp_path.glob("*.weights")) == []
+    assert run_sample(tmp_path).startswith("y: 1 ")
+
+
+def run_sample(folder: Path) -> str:
+    subprocess.run(
+        ["cc", "main.c", "f.c", "-lm", "-o", "sample"], cwd=folder, check=True, timeout=600
+    )
+    done = subprocess.run(
+        ["./sample"], cwd=folder, check=True, capture_output=True, text=True, timeout=600
+    )
+    return done.stdout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,3 +52,23 @@ def test_every_error_says_what_to_do(folder: str) -> None:
         if not says_what_to_do(error)
     ]
     assert not silent, "\n".join(silent)
+
+
+PROGRAM = """
+import sys
+
+sys.modules["onnx"] = None
+import rlx
+
+assert not hasattr(rlx, "onnx")
+try:
+    rlx.onnx.load("model.onnx")
+except rlx.errors.ToolchainError as error:
+    assert "pip install 'rlx[onnx]'" in str(error)
+else:
+    raise SystemExit("onnx was there")
+"""
+
+
+def test_a_missing_package_is_no_attribute_and_an_error_with_a_remedy() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""`x.at[i]` with arrays of indices: in turn where one repeats, known while tracing or not."""
+"""`x.at[i]` with arrays of indices: order, dtype, known while tracing or not, no positions."""
 
 from __future__ import annotations
 
@@ -190,3 +190,42 @@ def test_a_mask_of_another_shape_than_the_array_is_refused(mask: Any) -> None:
     for way in (update, rlx.jit(update)):
         with pytest.raises(ShapeError, match="a mask has shape"):
             way(rnp.asarray(x))
+
+
+@pytest.mark.parametrize("mode", ["raise", "clip", "wrap"])
+@pytest.mark.parametrize(
+    ("a", "positions", "values"),
+    [(np.arange(4.0), [], []), (np.arange(4.0), [1], []), (np.arange(4.0), [], 1.0), ([], [], [])],
+)
+def test_put_of_nothing_changes_nothing(a: Any, positions: Any, values: Any, mode: str) -> None:
+    found = rnp.put(np.array(a), np.array(positions, int), np.array(values), mode)
+    np.testing.assert_array_equal(found, a)
+
+
+WHOLE = np.arange(4)
+
+
+@pytest.mark.parametrize("change", ["set", "add", "subtract", "multiply", "power", "min", "max"])
+@pytest.mark.parametrize("traced", [True, False])
+def test_fractions_for_integers_are_refused(change: str, traced: bool) -> None:
+    def update(x: Any) -> Any:
+        return getattr(x.at[1], change)(0.5)
+
+    with pytest.raises(DTypeError, match="f64 for an array of dtype i64"):
+        rlx.jit(update)(WHOLE) if traced else update(rnp.asarray(WHOLE))
+
+
+def test_fractions_for_integers_at_a_mask_are_refused() -> None:
+    with pytest.raises(DTypeError, match="which cannot hold them"):
+        rlx.jit(lambda x: x.at[x > 2].set(0.5))(WHOLE)
+
+
+def test_imaginary_parts_for_real_numbers_are_refused() -> None:
+    with pytest.raises(DTypeError, match="c128 for an array of dtype f64"):
+        rnp.zeros(3).at[0].set(1j)
+
+
+def test_what_the_array_holds_is_converted() -> None:
+    np.testing.assert_array_equal(rnp.asarray(WHOLE).at[0].add(np.int8(3)), [3, 1, 2, 3])
+    assert rnp.zeros(3, "f4").at[1].set(np.float64(0.25)).dtype == np.float32
+    np.testing.assert_array_equal(rnp.zeros(2).at[0].set(True), [1.0, 0.0])

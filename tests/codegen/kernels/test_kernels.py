@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from rlx.codegen.kernels import build_kernel
+from rlx.codegen.loops import interpreter
 from rlx.codegen.loops.evaluate import numpy_dtype
 from rlx.codegen.loops.interpreter import run_kernel
-from rlx.codegen.loops.nodes import Status
+from rlx.codegen.loops.nodes import Buffer, Local, Status
 from rlx.codegen.loops.verify import verify_kernel
-from rlx.codegen.loops.visit import all_expressions
+from rlx.codegen.loops.visit import all_expressions, walk
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
@@ -21,6 +22,7 @@ from rlx.ir.shape import upper
 from rlx.target import named_target
 from tests.codegen.kernels.native import Array, thunk_of
 from tests.codegen.uses import ALL, EACH, Use, agree, elements
+from tests.records import OpRecord
 
 SMALL = 130
 """Elements of an interpreted record: the interpreter takes 20 microseconds for a step."""
@@ -92,3 +94,38 @@ def test_an_index_held_in_a_float_is_checked_before_it_is_converted(bad: float) 
     graph.set_outputs([ops.scatter_add(updates, indices, size=5)])
     feeds = {"updates": np.ones((2, 3), np.float32), "indices": np.array([0.9, bad], np.float32)}
     assert interpret(graph, feeds)[0] is Status.INDEX_OUT_OF_RANGE
+
+
+_MOST = 200
+"""Elements of the operands of a use that is interpreted."""
+
+
+def has_locals(record: OpRecord) -> bool:
+    kernel = build_kernel(thunk_of(record.graph(DType.F32).nodes[-1])[0], "kernel")
+    return any(isinstance(statement, Local) for statement in walk(kernel.body))
+
+
+def small_uses(op: str) -> list[OpRecord]:
+    """Return the uses of an op in f32 whose kernels have local buffers."""
+    uses = [record for record, dtype in ALL[op] if dtype is DType.F32]
+    small = [u for u in uses if sum(int(np.prod(o.shape)) for o in u.operands) <= _MOST]
+    return [use for use in small if has_locals(use)]
+
+
+@pytest.mark.parametrize("op", ALL)
+def test_every_element_of_a_local_buffer_is_stored(
+    op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks: dict[str, list[Array]] = {}
+    reserve = interpreter._reserve
+
+    def marking(frame: interpreter._Frame, buffer: Buffer) -> None:
+        reserve(frame, buffer)
+        marks.setdefault(buffer.name, []).append(frame.stored[buffer.name])
+
+    monkeypatch.setattr(interpreter, "_reserve", marking)
+    for use in small_uses(op):
+        marks.clear()
+        interpret(use.graph(DType.F32), use.inputs(DType.F32))
+        unused = [name for name, of in marks.items() if not np.logical_or.reduce(of).all()]
+        assert unused == [], use.id

@@ -9,11 +9,13 @@ import pytest
 
 import rlx.runtime.compile as runtime
 from rlx.codegen.kernels.build import thunk_body
+from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.codegen.schedule import Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.ir.lowering import Schedule
-from rlx.ir.op import OpDef
+from rlx.ir.layout import Panels
+from rlx.ir.lowering import Schedule, Turned
+from rlx.ir.op import OpDef, make_attrs
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Shape
 from rlx.ir.shape import evaluate as evaluate_extent
@@ -21,6 +23,7 @@ from rlx.passes.layout.pack_operands import choose_tile
 from rlx.runtime.executable import Executable
 from rlx.runtime.reference import ReferenceExecutable
 from rlx.target import detect_target
+from tests.codegen.kernels.native import case_of, module_of, run_case
 
 BACKENDS = ("c", "llvm")
 
@@ -305,3 +308,36 @@ def test_rounding_errors_of_equal_terms_do_not_add_up_over_a_long_sum(
     compiled = runtime.compile(g, backend=backend, params=params, threads=1)
     (got,) = compiled.run(terms)
     np.testing.assert_allclose(got, inner * float(np.float32(0.1)), rtol=(512 + 128) * 2.0**-24)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i8", "bf16"])
+@pytest.mark.parametrize(
+    ("shape", "width", "lanes"),
+    [
+        ((3, 8), 4, None),
+        ((5, 17), 8, None),
+        ((17, 5), 8, 1),
+        ((17, 9), 8, 4),
+        ((40, 33), 16, 8),
+        ((2, 3, 5), 4, None),
+    ],
+)
+def test_panels_hold_the_elements_and_end_in_zeros(
+    shape: tuple[int, ...], width: int, lanes: int | None, dtype: str
+) -> None:
+    """With `lanes` the matrix is given transposed, and turned in squares of so many."""
+    graph = Graph("pack")
+    b = graph.input("b", shape, dtype)
+    attrs = make_attrs(ops.pack_panels, {"layout": Panels(width), "transposed": lanes is not None})
+    turned = Turned(lanes) if lanes and lanes > 1 and dtype in ("f32", "f64") else None
+    graph.set_outputs(graph.append(ops.pack_panels, (b,), attrs, lowering=turned))
+    case = case_of(graph, "pack")
+    given = np.random.default_rng(1).standard_normal(shape).astype(np.float32) * 9
+    given = given.astype(b.dtype.numpy)
+    module = LlvmBackend().load(module_of([case]), detect_target())
+    status, (stored,) = run_case(case, module.address(case.entry.name), [given])
+    matrix = given if lanes is None else np.swapaxes(given, -1, -2)
+    assert status == 0
+    np.testing.assert_array_equal(Panels(width).elements(stored, matrix.shape), matrix)
+    padding = np.moveaxis(stored, -1, -2)[..., -1, matrix.shape[-1] % width or width :, :]
+    assert not padding.astype(np.float64).any()

@@ -16,6 +16,12 @@ from rlx.codegen.loops.expr import E, call, const, fma, maximum, minimum, select
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.nodes import BinaryOp, Function, Kernel, LoopKind, Prim
 from rlx.codegen.loops.passes.vectorize import widen_loop
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph
+from rlx.report.stages import Stages
+from rlx.runtime.llvm_backend import llvm_assembly
+from rlx.target import detect_target
 from tests.codegen.llvm import native as harness
 from tests.codegen.llvm.native import Array, load, run, same_bits
 
@@ -226,3 +232,27 @@ def test_nan_held_by_a_maximum_survives_a_loop_that_has_none() -> None:
     actual = np.zeros(1, np.float32)
     run(k.build(), [np.zeros(1, np.float32), actual])
     assert math.isnan(actual[0])
+
+
+@pytest.mark.skipif(not detect_target().has("fma"), reason="counts instructions of x86")
+def test_constants_of_what_follows_a_product_take_no_registers_from_its_sums() -> None:
+    graph = Graph("product")
+    x, w = graph.input("x", (96, 480), DType.F32), graph.param("w", (480, 96), DType.F32)
+    y = 1.25 * ops.matmul(x, w) + 0.75
+    gate = ops.minimum(ops.maximum(y + 3.0, 0.0), 6.5)
+    graph.set_outputs([0.5 * (y * gate / 6.0) + 0.125])
+    assembly = llvm_assembly(Stages.of(graph, detect_target()).program.module)
+    loops = [loop for loop in _innermost_loops(assembly) if loop.count("vfmadd231ps") >= 8]
+    assert loops
+    assert not [line for loop in loops for line in loop.splitlines() if "sp)" in line]
+
+
+def _innermost_loops(assembly: str) -> list[str]:
+    """Return what is between labels and jumps to them."""
+    blocks = re.split(r"^(\.?L\w+):", assembly, flags=re.MULTILINE)[1:]
+    found = []
+    for label, body in zip(blocks[::2], blocks[1::2], strict=True):
+        jump = re.search(rf"\tj\w+\t{re.escape(label)}\n", body)
+        if jump:
+            found.append(body[: jump.start()])
+    return found

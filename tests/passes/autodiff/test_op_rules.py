@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import rlx
 from rlx.ir import ops
+from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, Value
 from rlx.ir.layout import Panels
+from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.autodiff.errors import NoDerivativeError
+from rlx.passes.vmap import vmap
 from rlx.tracing.apply import emit
 from tests.passes.autodiff.checking import Case, check_first_order, check_second_order, tensors
 
@@ -67,3 +71,30 @@ def test_a_refused_derivative_is_an_error_where_it_is_taken(transform: Any) -> N
     assert rlx.jit(rlx.grad(f, 1))(2.0, 3.0) == 2
     with pytest.raises(NoDerivativeError, match="of no use"):
         transform(lambda x: f(x, 3.0))(2.0)
+
+
+Array = NDArray[Any]
+
+A = np.array([[2.0, 1, 0], [1, 3, 1], [0, 1, 2]])
+B = np.array([1.0, 2, 3])
+
+
+def solve_graph(a: Array, b: Array, *, vector: bool) -> Graph:
+    graph = Graph("system")
+    left, right = (graph.input(n, x.shape, as_dtype(x.dtype)) for n, x in (("a", a), ("b", b)))
+    graph.set_outputs([graph.solve(left, right, vector=vector)])
+    return graph
+
+
+def test_vmap_over_right_hand_sides_factors_a_shared_matrix_once() -> None:
+    batched = vmap(solve_graph(A, B, vector=True), {"b": 0}, size=7)
+    (solve,) = (node for node in batched.nodes if node.op is ops.solve)
+    assert [operand.shape for operand in solve.operands] == [(3, 3), (3, 7)]
+
+
+def test_small_vector_systems_have_their_gradient_in_one_kernel() -> None:
+    graph = grad_with_loss(solve_graph(A, B, vector=True), ["a", "b"])
+    assert [node.op.name for node in graph.nodes if node.op.family == "linalg"] == [
+        "solve",
+        "solve_backward",
+    ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rlx.ir.graph import Graph
+from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import Schedule
 from rlx.ir.printer import format_graph
 from rlx.passes.layout.choices import Choice, Why
 from rlx.passes.layout.pack_blocks import pack_blocks
+from rlx.passes.layout.prepared import is_prepared
 from rlx.target import Target, detect_target
 
 TARGET: Target = detect_target()
@@ -41,3 +42,20 @@ def test_blocks_that_change_are_read_in_place() -> None:
     graph, (choice,) = packed(2, weights_change=True)
     assert choice.why is Why.BLOCKS_IN_PLACE
     assert "pack_panels" not in format_graph(graph)
+
+
+def deep(graph: Graph, x: Value) -> Value:
+    """Return a value two thousand nodes after `x`, over two ways at each."""
+    for _ in range(1000):
+        x = graph.add(graph.exp(x), x)
+    return x
+
+
+def test_a_value_far_behind_params_is_prepared() -> None:
+    graph = Graph("deep")
+    assert is_prepared(deep(graph, graph.param("w", (4, 4))))
+
+
+def test_a_value_far_behind_an_input_is_not() -> None:
+    graph = Graph("deep")
+    assert not is_prepared(deep(graph, graph.input("x", (4, 4))))
