@@ -13,7 +13,6 @@ import rlx.jax
 from rlx.errors import DTypeError, InternalError, NoRuleError, UnsupportedError
 from rlx.ir.dtype import DType
 from rlx.runtime.gateway import find_gateway
-from rlx.runtime.toolchain import has_toolchain
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'rlx[jax]'")
 
@@ -528,21 +527,3 @@ def test_static_leaves_are_found_by_identity() -> None:
 def test_bits_have_no_derivatives() -> None:
     f = rlx.from_jax(lambda x: lax.bitcast_convert_type(x, np.float32) * x)
     assert rlx.grad(f)(np.float32(3)) == 3
-
-
-for library in ("jax", "equinox", "optax"):
-    pytest.importorskip(library, reason=f"{library} is not installed")
-
-from examples import jax_model  # noqa: E402  imports JAX
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not has_toolchain(), reason="there is no C compiler")
-def test_the_example_trains_and_its_program_in_c_gives_jaxs_values(tmp_path: Path) -> None:
-    model, loss = jax_model.train(jax_model.make_model())
-    assert loss < 0.005
-    points = jax_model.surface(seed=1)[0][: jax_model.SHOWN]
-    found = jax_model.run(jax_model.export(model, points, tmp_path))
-    expected = np.asarray(jax_model.predict(model, points))
-    assert found.shape == expected.shape == (jax_model.SHOWN,)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -185,16 +185,3 @@ def test_attention_and_norms_have_the_gradients_of_jax() -> None:
     np.testing.assert_allclose(
         rlx.grad(ours)(q), np.asarray(jax.grad(theirs)(q)), rtol=2e-5, atol=2e-5
     )
-
-
-@pytest.mark.parametrize("jacobian", [rlx.jacrev, rlx.jacfwd])
-def test_jacobians_by_several_arguments_are_a_tuple_of_matrices(jacobian: Any) -> None:
-    a = np.arange(6.0).reshape(2, 3)
-    x, y = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0])
-
-    def function(x: Any, y: Any) -> Any:
-        return rnp.matmul(a, x) * y
-
-    by_x, by_y = jacobian(function, argnums=(0, 1))(x, y)
-    np.testing.assert_allclose(by_x, y[:, None] * a)
-    np.testing.assert_allclose(by_y, np.diag(a @ x))
