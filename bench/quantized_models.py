@@ -190,7 +190,7 @@ def quantized(name: str, form: str, directory: Path) -> Path:
     return made
 
 
-def session_of(peer: str, path: Path, threads: int) -> Any:
+def session_of(peer: str, path: Path | bytes, threads: int) -> Any:
     if peer == "rlx":
         from rlx.onnx import InferenceSession
 

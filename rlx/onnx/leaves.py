@@ -19,6 +19,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.onnx.folding import fold
 from rlx.onnx.registry import Operator
+from rlx.onnx.tree_masks import total
 from rlx.onnx.tree_tables import Trees
 from rlx.onnx.types import computes
 from rlx.tracing.apply import graph as open_graph
@@ -88,7 +89,7 @@ class LeafValues:
         if len(walks) == 1:
             return rnp.take(own, walks[0].reached(), axis=0, mode="clip")
         joined = Trees.joined([walk.trees for walk in walks])
-        return joined.total(walks[0].rows(), own, "SUM")
+        return total(joined, walks[0].rows(), own, "SUM")
 
 
 def applied(found: Operator, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:

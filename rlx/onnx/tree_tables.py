@@ -48,15 +48,6 @@ class Trees:
         self.members = None if members is None else members[self.order]
         """The values of sets `[nodes, most]`, with NaN for those that are none; or None."""
 
-    def votes(self, x: Any, weights: Array, aggregate: str) -> Any:
-        """Return sums (or means, minima, maxima) over trees of the weights of the leaves reached.
-
-        Many rows walk one tree after the other, so that its nodes stay in the cache; few rows walk
-        all trees at once.
-        """
-        self.require_features(x.shape[1])
-        return self.total(x, weights[self.order], aggregate)
-
     def require_features(self, width: Any) -> None:
         """Raise a FormatError if there are no trees, or they read features of no row."""
         read = self.feature.min(initial=0) or self.feature.max(initial=0)
@@ -69,7 +60,11 @@ class Trees:
             raise malformed("an ensemble has no trees")
 
     def total(self, x: Any, own: Array, aggregate: str) -> Any:
-        """Return what `votes` does, of weights in the order of the tables."""
+        """Return sums (or means, minima, maxima) over trees of the weights of the leaves reached.
+
+        The weights are in the order of the tables. Many rows walk one tree after the other, so that
+        its nodes stay in the cache; few rows walk all trees at once.
+        """
         if _are_few(x):
             return _AGGREGATES[aggregate](rnp.take(own, self._leaves(x), axis=0, mode="clip"), 1)
         join = _JOINS[aggregate]

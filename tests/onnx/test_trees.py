@@ -9,6 +9,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
+import rlx  # noqa: E402
 from rlx.errors import FormatError  # noqa: E402
 from rlx.onnx import InferenceSession  # noqa: E402
 from tests.onnx.models import model, node  # noqa: E402
@@ -71,6 +72,74 @@ def test_leaves_are_reached_by_comparisons_with_nan_and_bounds(mode: str, rows: 
     for backend in ("reference", "llvm"):
         (y,) = InferenceSession(forest(mode=mode), backend=backend).run(None, {"x": x})
         np.testing.assert_array_equal(y[:, 0], expected)
+
+
+def drawn_forest(seed: int, leaves: int, *, is_chain: bool) -> tuple[Any, Any]:
+    """Return a forest of drawn comparisons, bounds and missing values, and what it sums up."""
+    r = np.random.default_rng(seed)
+    values = np.array([-1.0, -0.5, 0.0, 0.5, 1.0], np.float32)
+    rows: list[tuple[Any, ...]] = []  # tree, node, feature, value, mode, true, false, missing
+    votes: list[tuple[int, int, int, float]] = []  # tree, node, target, weight
+
+    def grow(tree: int, count: int) -> int:
+        """Add a tree of `count` leaves; return its number among its nodes."""
+        at, number = len(rows), len([row for row in rows if row[0] == tree])
+        rows.append(())
+        if count == 1:
+            rows[at] = (tree, number, 0, 0.0, "LEAF", 0, 0, 0)
+            votes.extend((tree, number, target, float(r.integers(-8, 9))) for target in (0, 1))
+            return number
+        rows[at] = (tree, number)
+        left = 1 if is_chain else int(r.integers(1, count))
+        sides = [left, count - left] if r.random() < 0.5 else [count - left, left]
+        true, false = (grow(tree, side) for side in sides)
+        mode = r.choice(list(COMPARE))
+        rows[at] = (tree, number, int(r.integers(3)), float(r.choice(values)), str(mode), true,
+                    false, int(r.random() < 0.3))  # fmt: skip
+        return number
+
+    for tree in range(5):
+        grow(tree, max(1, leaves - 7 * tree))
+    names = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
+             "missing_value_tracks_true")  # fmt: skip
+    columns = zip(names, zip(*rows, strict=True), strict=True)
+    nodes = {f"nodes_{name}": list(each) for name, each in columns}
+    kinds = ("treeids", "nodeids", "ids", "weights")
+    lists = zip(kinds, zip(*votes, strict=True), strict=True)
+    targets = {f"target_{name}": list(each) for name, each in lists}
+
+    def expected(x: Any) -> Any:
+        """Walk from node to node."""
+        place = {row[:2]: row for row in rows}
+        weight = {vote[:3]: vote[3] for vote in votes}
+        found = np.zeros((len(x), 2), np.float32)
+        for number, features in enumerate(x):
+            for tree in range(5):
+                row = place[tree, 0]
+                while row[4] != "LEAF":
+                    value = features[row[2]]
+                    holds = COMPARE[row[4]](value, np.float32(row[3]))
+                    row = place[tree, row[5] if holds or (row[7] and np.isnan(value)) else row[6]]
+                found[number] += [weight[tree, row[1], target] for target in (0, 1)]
+        return found
+
+    return ensemble("TreeEnsembleRegressor", 3, n_targets=2, **nodes, **targets), expected
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9, 40, 130, "any"])
+@pytest.mark.parametrize(("leaves", "is_chain"), [(12, False), (31, True), (32, False), (90, True)])
+@pytest.mark.parametrize("backend", ["reference", "c", "llvm"])
+def test_drawn_forests_reach_the_leaves_of_a_walk(
+    rows: Any, leaves: int, is_chain: bool, backend: str
+) -> None:
+    """Trees of more leaves than a mask has bits, too; weights are whole, so any order is exact."""
+    given, expected = drawn_forest(leaves + is_chain, leaves, is_chain=is_chain)
+    dims = {"x": (rlx.Dim("rows", max=200), 3)} if rows == "any" else None
+    session = InferenceSession(given, backend=backend, dims=dims)
+    count = 50 if rows == "any" else rows
+    values = [-1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 0.25, np.nan, np.inf, -np.inf, 1e-45, -1e-45]
+    x = np.random.default_rng(0).choice(values, (count, 3)).astype(np.float32)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], expected(x))
 
 
 def test_a_missing_feature_is_an_error() -> None:

@@ -11,6 +11,7 @@ import rlx.numpy as rnp
 from rlx.onnx.leaves import LeafValues, Walk
 from rlx.onnx.operators.scores import Labels, transformed, two_classes
 from rlx.onnx.registry import operator
+from rlx.onnx.tree_masks import votes
 from rlx.onnx.tree_tables import LEQ, MEMBER, MODES, Trees, malformed
 from rlx.tracing.trace import TracedArray
 
@@ -72,7 +73,7 @@ def tree_ensemble(
     weights[own, np.asarray(leaf_targetids)] = leaf_weights
     if _is_lazy(trees, x, post_transform):
         return _leaf_values(trees, x, weights)
-    total = trees.votes(x, weights, _BY_NUMBER[aggregate_function])
+    total = votes(trees, x, weights, _BY_NUMBER[aggregate_function])
     return transformed(total, post_transform)
 
 
@@ -215,7 +216,7 @@ def tree_ensemble_regressor(
     offset = np.asarray(base if base is not None and len(base) else 0, np.float32)
     if _is_lazy(trees, x, post_transform):
         return _leaf_values(trees, x, weights + offset if offset.ndim else weights)
-    total = trees.votes(rnp.astype(x, "f32"), weights, aggregate_function)
+    total = votes(trees, rnp.astype(x, "f32"), weights, aggregate_function)
     return transformed(total + offset if offset.ndim else total, post_transform)
 
 
@@ -243,7 +244,7 @@ def tree_ensemble_classifier(
     is_binary = count == 2 and len(set(class_ids)) == 1
     ids = [0] * len(class_ids) if is_binary else class_ids
     weights = _weights(place, 1 if is_binary else count, class_treeids, class_nodeids, ids, given)
-    scores = trees.votes(rnp.astype(x, "f32"), weights, "SUM")
+    scores = votes(trees, rnp.astype(x, "f32"), weights, "SUM")
     base = _or_tensor(base_values, base_values_as_tensor)
     if base is not None and len(base):
         scores = scores + np.asarray(base, np.float32)[-scores.shape[-1] :]
