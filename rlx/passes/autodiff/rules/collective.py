@@ -14,8 +14,6 @@ from rlx.ir.graph import Value
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,
-    Pushforward,
-    jvp,
     linear,
     nondifferentiable,
     vjp,
@@ -72,15 +70,6 @@ linear(ops.reduce_scatter, reduce_scatter_transpose, fixed=(1,))
 linear(ops.all_to_all, all_to_all_transpose, fixed=(1,))
 linear(ops.collective_broadcast, collective_broadcast_transpose, fixed=(1,))
 linear(ops.collective_permute, collective_permute_transpose, fixed=(1,))
-
-
-@jvp(ops.all_reduce)
-def all_reduce_jvp(
-    at: Pushforward, x: Value, *communicator: Value, reduction: str, **axis: Any
-) -> Derivatives:
-    """An extremum moves with the members that attain it, evenly where several do."""
-    share = 1.0 if reduction == "sum" else _share(x, at.result, *communicator, **axis)
-    return ops.all_reduce(at.tangent * share, *communicator, reduction="sum", **axis)
 
 
 @vjp(ops.all_reduce)

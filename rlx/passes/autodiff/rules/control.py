@@ -70,9 +70,3 @@ def refuse_derivative_jvp(at: Pushforward, x: Value, *, because: str) -> Derivat
 @vjp(ops.barrier)
 def barrier_vjp(at: Pullback, x: Value, *dependencies: Value) -> Derivatives:
     return at.cotangent
-
-
-@jvp(ops.barrier)
-def barrier_jvp(at: Pushforward, x: Value, *dependencies: Value) -> Derivatives:
-    tangent = at.tangents[0]
-    return None if tangent is None else ops.barrier(tangent, *dependencies)

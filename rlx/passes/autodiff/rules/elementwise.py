@@ -257,11 +257,6 @@ def imag_transpose(at: Pullback, z: Value) -> Derivatives:
     return ops.complex(zeros(at.graph, half.type.with_shape(())), half)
 
 
-@jvp(ops.complex_norm_sq)
-def complex_norm_sq_jvp(at: Pushforward, z: Value) -> Derivatives:
-    return 2.0 * ops.real(ops.conj(z) * at.tangent)
-
-
 @vjp(ops.complex_norm_sq)
 def complex_norm_sq_vjp(at: Pullback, z: Value) -> Derivatives:
     """The transposed tangent rule would conjugate twice and halve what it doubled."""

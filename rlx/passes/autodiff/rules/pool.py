@@ -15,7 +15,7 @@ from rlx.ir.graph import Value
 from rlx.ir.ops.pool_geometry import PoolAttributes, WindowAxis
 from rlx.ir.shape import Extent, is_at_most
 from rlx.passes.algebra import expand_to, reshape_to, zeros
-from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, vjp
+from rlx.passes.autodiff.registry import Derivatives, Pullback, linear, vjp
 
 
 @vjp(ops.max_pool)
@@ -28,22 +28,10 @@ def min_pool_vjp(at: Pullback, x: Value, **geometry: Any) -> Derivatives:
     return _added(ops.neg(x), at.cotangent, **geometry)
 
 
-@jvp(ops.max_pool_take)
-def take_jvp(at: Pushforward, x: Value, values: Value, **geometry: Any) -> Derivatives:
-    tangent = at.tangents[1]
-    return None if tangent is None else ops.max_pool_take(x, tangent, **geometry)
-
-
 @vjp(ops.max_pool_take)
 def take_vjp(at: Pullback, x: Value, values: Value, **geometry: Any) -> Derivatives:
     """The positions are piecewise constant in `x`."""
     return None, _added(x, at.cotangent, **geometry) if at.wanted[1] else None
-
-
-@jvp(ops.max_pool_backward)
-def backward_jvp(at: Pushforward, x: Value, dy: Value, **geometry: Any) -> Derivatives:
-    tangent = at.tangents[1]
-    return None if tangent is None else ops.max_pool_backward(x, tangent, **geometry)
 
 
 @vjp(ops.max_pool_backward)
