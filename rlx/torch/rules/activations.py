@@ -11,14 +11,9 @@ from rlx.errors import UnsupportedError
 from rlx.torch.registry import elementwise, enter, rule
 
 enter({
-    "relu6": nn.relu6, "selu": nn.selu, "silu": nn.silu, "mish": nn.mish,
+    "relu": nn.relu, "relu6": nn.relu6, "selu": nn.selu, "silu": nn.silu, "mish": nn.mish,
     "hardswish": nn.hard_swish, "hardsigmoid": nn.hard_sigmoid,
 }, promotion="result")  # fmt: skip
-
-
-@elementwise("relu")
-def relu(x: Any) -> Any:
-    return nn.relu(x)
 
 
 @elementwise("gelu")
@@ -40,12 +35,6 @@ def softplus(x: Any, beta: Any = 1, threshold: Any = 20) -> Any:
     return rnp.where(is_large, x, rnp.log1p(rnp.exp(rnp.where(is_large, 0, scaled))) / beta)
 
 
-@rule("_softmax", "softmax.int", typed=True)
-def softmax(result: Any, x: Any, axis: int, *_: Any, **named: Any) -> Any:
-    del named
-    return _along(nn.softmax, x.astype(_wide(result.dtype)), axis)
-
-
 @rule("_safe_softmax", typed=True)
 def safe_softmax(result: Any, x: Any, axis: int, dtype: Any = None) -> Any:
     """0 along rows that hold nothing but minus infinity."""
@@ -55,16 +44,18 @@ def safe_softmax(result: Any, x: Any, axis: int, dtype: Any = None) -> Any:
     return rnp.where(is_masked, 0, nn.softmax(rnp.where(is_masked, 0, x), axis=axis))
 
 
-@rule("_log_softmax", "log_softmax.int", typed=True)
-def log_softmax(result: Any, x: Any, axis: int, *_: Any, **named: Any) -> Any:
-    del named
-    return _along(nn.log_softmax, x.astype(_wide(result.dtype)), axis)
+def _along(apply: Callable[..., Any]) -> Callable[..., Any]:
+    def along(result: Any, x: Any, axis: int, *_: Any, **__: Any) -> Any:
+        x = x.astype(_wide(result.dtype))
+        if x.ndim == 0:
+            return rnp.reshape(apply(rnp.reshape(x, (1,)), axis=0), ())
+        return apply(x, axis=axis)
+
+    return along
 
 
-def _along(apply: Callable[..., Any], x: Any, axis: int) -> Any:
-    if x.ndim == 0:
-        return rnp.reshape(apply(rnp.reshape(x, (1,)), axis=0), ())
-    return apply(x, axis=axis)
+rule("_softmax", "softmax.int", typed=True)(_along(nn.softmax))
+rule("_log_softmax", "log_softmax.int", typed=True)(_along(nn.log_softmax))
 
 
 def _wide(dtype: Any) -> str:

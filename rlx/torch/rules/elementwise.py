@@ -12,7 +12,6 @@ from rlx.ir.dtype import DType
 from rlx.torch.registry import elementwise, enter, rule
 
 enter({
-    "abs absolute": rnp.abs,
     "acos": rnp.arccos, "acosh": rnp.arccosh, "asin": rnp.arcsin, "asinh": rnp.arcsinh,
     "atan": rnp.arctan, "atanh": rnp.arctanh, "atan2": rnp.arctan2,
     "ceil": rnp.ceil, "floor": rnp.floor, "trunc fix": rnp.trunc,
@@ -30,11 +29,19 @@ enter({
     "mul multiply": rnp.multiply,
     "maximum": rnp.maximum, "minimum": rnp.minimum, "fmax": rnp.fmax, "fmin": rnp.fmin,
     "hypot": rnp.hypot, "copysign": rnp.copysign, "nextafter": rnp.nextafter,
-    "gcd": rnp.gcd, "lcm": rnp.lcm,
+    "gcd": rnp.gcd, "lcm": rnp.lcm, "clamp_max": rnp.minimum,
+    "logaddexp": rnp.logaddexp, "logaddexp2": rnp.logaddexp2,
     "bitwise_and __and__": rnp.bitwise_and, "bitwise_or __or__": rnp.bitwise_or,
     "bitwise_xor __xor__": rnp.bitwise_xor, "bitwise_not": rnp.bitwise_not,
     "_conj conj_physical _conj_physical": rnp.conj,
     "sinc special_sinc": rnp.sinc,
+    "special_ndtr": special.ndtr, "special_log_ndtr": special.log_ndtr,
+    "special_ndtri": special.ndtri, "special_entr": special.entr, "special_erfcx": special.erfcx,
+    "special_zeta": lax.zeta,
+    "igamma special_gammainc": lambda a, x: lax.igamma(_in_f64(a), _in_f64(x)),
+    "igammac special_gammaincc": lambda a, x: lax.igammac(_in_f64(a), _in_f64(x)),
+    "xlogy special_xlogy": lambda x, y: _product_with(rnp.log, x, y),
+    "special_xlog1py": lambda x, y: _product_with(rnp.log1p, x, y),
     "prims.fma": lambda x, y, z: x * y + z,  # rounded twice
 }, promotion="result")  # fmt: skip
 
@@ -47,13 +54,15 @@ enter({
     "isposinf": rnp.isposinf, "isneginf": rnp.isneginf,
 }, promotion="operands")  # fmt: skip
 
-enter({"real view_as_real_part": rnp.real, "imag": rnp.imag, "angle": rnp.angle})
-
-
-@rule("abs")
-def absolute(x: Any) -> Any:
-    """Of complex numbers, whose absolute value is real, too."""
-    return rnp.abs(x)
+enter({
+    "abs absolute": rnp.abs,
+    "real view_as_real_part": rnp.real, "imag": rnp.imag, "angle": rnp.angle,
+    "complex": lax.complex,
+    "polar": lambda r, angle: lax.complex(r * rnp.cos(angle), r * rnp.sin(angle)),
+    "view_as_real": lambda x: rnp.stack([rnp.real(x), rnp.imag(x)], -1),
+    "view_as_complex": lambda x: lax.complex(x[..., 0], x[..., 1]),
+    "frexp prims.frexp": lambda x: tuple(rnp.frexp(x)),
+})  # fmt: skip
 
 
 @rule("sgn")
@@ -120,9 +129,9 @@ def power(x: Any, y: Any) -> Any:
     if isinstance(y, float) and y.is_integer() and abs(y) < 64:
         y = int(y)
     if isinstance(y, float) and y == 0.5:
-        return _square_root(x)
+        return rnp.sqrt(x)
     if isinstance(y, float) and y == -0.5:
-        return rnp.reciprocal(_square_root(x))
+        return rnp.reciprocal(rnp.sqrt(x))
     return rnp.power(x, y)
 
 
@@ -136,21 +145,12 @@ def _integer_power(x: Any, y: Any) -> Any:
     return rnp.where(rnp.less(y, 0), below, rnp.power(x, rnp.maximum(y, 0)))
 
 
-def _square_root(x: Any) -> Any:
-    return rnp.sqrt(x)
-
-
-@elementwise("clamp", "clip", "clamp_min", "clamp_max")
+@elementwise("clamp", "clip", "clamp_min")
 def clamp(x: Any, low: Any = None, high: Any = None, **named: Any) -> Any:
     low, high = named.get("min", low), named.get("max", high)
     if low is not None:
         x = rnp.maximum(x, low)
     return x if high is None else rnp.minimum(x, high)
-
-
-@elementwise("clamp_max")
-def clamp_max(x: Any, high: Any) -> Any:
-    return rnp.minimum(x, high)
 
 
 @elementwise("round")
@@ -167,56 +167,25 @@ def round_(x: Any, *, decimals: int = 0) -> Any:
 @rule("bitwise_left_shift", "__lshift__")
 def left_shift(x: Any, y: Any) -> Any:
     """0 for a shift that is negative or as wide as the type."""
-    width = _bits(x)
-    inside = rnp.logical_and(rnp.greater_equal(y, 0), rnp.less(y, width))
+    inside, _ = _within_width(x, y)
     return rnp.where(inside, rnp.left_shift(x, rnp.where(inside, y, 0)), 0)
 
 
 @rule("bitwise_right_shift", "__rshift__")
 def right_shift(x: Any, y: Any) -> Any:
     """As by the largest shift, for one that is negative or as wide as the type."""
-    width = _bits(x)
-    inside = rnp.logical_and(rnp.greater_equal(y, 0), rnp.less(y, width))
+    inside, width = _within_width(x, y)
     return rnp.right_shift(x, rnp.where(inside, y, width - 1))
 
 
-def _bits(x: Any) -> int:
-    return 8 * int(rnp.asarray(x).dtype.itemsize)
-
-
-@elementwise("igamma", "special_gammainc")
-def igamma(a: Any, x: Any) -> Any:
-    """In f64: computed in f32, some results would have three digits."""
-    return lax.igamma(_in_f64(a), _in_f64(x))
-
-
-@elementwise("igammac", "special_gammaincc")
-def igammac(a: Any, x: Any) -> Any:
-    return lax.igammac(_in_f64(a), _in_f64(x))
+def _within_width(x: Any, y: Any) -> tuple[Any, int]:
+    width = 8 * int(rnp.asarray(x).dtype.itemsize)
+    return rnp.logical_and(rnp.greater_equal(y, 0), rnp.less(y, width)), width
 
 
 def _in_f64(x: Any) -> Any:
+    """Widen what incomplete gammas are of: computed in f32, some would have three digits."""
     return rnp.asarray(x).astype("f64")
-
-
-@elementwise("logaddexp")
-def logaddexp(x: Any, y: Any) -> Any:
-    return rnp.logaddexp(x, y)
-
-
-@elementwise("logaddexp2")
-def logaddexp2(x: Any, y: Any) -> Any:
-    return rnp.logaddexp2(x, y)
-
-
-@elementwise("xlogy", "special_xlogy")
-def xlogy(x: Any, y: Any) -> Any:
-    return _product_with(rnp.log, x, y)
-
-
-@elementwise("special_xlog1py")
-def xlog1py(x: Any, y: Any) -> Any:
-    return _product_with(rnp.log1p, x, y)
 
 
 def _product_with(logarithm: Any, x: Any, y: Any) -> Any:
@@ -234,36 +203,6 @@ def digamma(x: Any) -> Any:
     return rnp.where(rnp.equal(x, 0), at_zero, found)
 
 
-@elementwise("special_log_ndtr")
-def log_ndtr(x: Any) -> Any:
-    return special.log_ndtr(x)
-
-
-@elementwise("special_ndtr")
-def ndtr(x: Any) -> Any:
-    return special.ndtr(x)
-
-
-@elementwise("special_ndtri")
-def ndtri(x: Any) -> Any:
-    return special.ndtri(x)
-
-
-@elementwise("special_entr")
-def entr(x: Any) -> Any:
-    return special.entr(x)
-
-
-@elementwise("special_zeta")
-def zeta(x: Any, q: Any) -> Any:
-    return lax.zeta(x, q)
-
-
-@elementwise("special_erfcx")
-def erfcx(x: Any) -> Any:
-    return special.erfcx(x)
-
-
 @rule("polygamma", "special_polygamma")
 def polygamma(n: int, x: Any) -> Any:
     x = _floating(x)
@@ -279,32 +218,6 @@ def nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) 
     if not x.value.dtype.is_float:
         return x
     return rnp.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
-
-
-@rule("frexp", "prims.frexp")
-def frexp(x: Any) -> Any:
-    mantissa, exponent = rnp.frexp(x)
-    return mantissa, exponent
-
-
-@rule("complex")
-def complex_(real: Any, imaginary: Any) -> Any:
-    return lax.complex(real, imaginary)
-
-
-@rule("polar")
-def polar(radius: Any, angle: Any) -> Any:
-    return lax.complex(radius * rnp.cos(angle), radius * rnp.sin(angle))
-
-
-@rule("view_as_real")
-def view_as_real(x: Any) -> Any:
-    return rnp.stack([rnp.real(x), rnp.imag(x)], -1)
-
-
-@rule("view_as_complex")
-def view_as_complex(x: Any) -> Any:
-    return lax.complex(x[..., 0], x[..., 1])
 
 
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar", typed=True)

@@ -9,7 +9,12 @@ import rlx.numpy as rnp
 from rlx import lax
 from rlx.errors import UnsupportedError
 from rlx.numpy import linalg
-from rlx.torch.registry import Memory, rule
+from rlx.torch.registry import Memory, enter, rule
+
+enter({
+    "linalg_eigvals _linalg_eigvals": linalg.eigvals,
+    "linalg_householder_product orgqr": lax.linalg.householder_product,
+})  # fmt: skip
 
 
 def _no_fault(x: Any, axes: int) -> Any:
@@ -222,11 +227,6 @@ def eig(x: Any) -> tuple[Any, Any]:
     return values, vectors
 
 
-@rule("linalg_eigvals", "_linalg_eigvals")
-def eigvals(x: Any) -> Any:
-    return linalg.eigvals(x)
-
-
 @rule("linalg_matrix_exp", "matrix_exp")
 def matrix_exp(x: Any) -> Any:
     return linalg.expm(x) if x.size else x
@@ -277,11 +277,6 @@ def lstsq(
     found = rnp.squeeze(found, -1) if is_vector else found
     rank = rnp.full(batch, min(rows, width), "i64")
     return found, residuals, rank, rnp.zeros((0,), real)
-
-
-@rule("linalg_householder_product", "orgqr")
-def householder_product(x: Any, factors: Any) -> Any:
-    return lax.linalg.householder_product(x, factors)
 
 
 @rule("ormqr")

@@ -27,16 +27,6 @@ def constant_pad(x: Any, widths: Sequence[int], value: Any = 0) -> Any:
     return lax.pad(x, filling, [(low, high, 0) for low, high in sides])
 
 
-@rule("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def reflection_pad(x: Any, widths: Sequence[int]) -> Any:
-    return _padded(x, widths, "reflect")
-
-
-@rule("replication_pad1d", "replication_pad2d", "replication_pad3d")
-def replication_pad(x: Any, widths: Sequence[int]) -> Any:
-    return _padded(x, widths, "edge")
-
-
 def _padded(x: Any, widths: Sequence[int], mode: str) -> Any:
     """Pad what is left after negative widths have cut."""
     sides = sides_of(x, widths)
@@ -52,13 +42,17 @@ def _padded(x: Any, widths: Sequence[int], mode: str) -> Any:
     ]
 
 
-def _backward(mode: str) -> Any:
-    def apply(g: Any, x: Any, widths: Sequence[int]) -> Any:
-        return rlx.vjp(lambda x: _padded(x, widths, mode), x)[1](g)[0]
+def _enter(name: str, mode: str) -> None:
+    def forward(x: Any, widths: Sequence[int]) -> Any:
+        return _padded(x, widths, mode)
 
-    return apply
+    def backward(g: Any, x: Any, widths: Sequence[int]) -> Any:
+        return rlx.vjp(lambda x: forward(x, widths), x)[1](g)[0]
+
+    for axes in (1, 2, 3):
+        rule(f"{name}_pad{axes}d")(forward)
+        rule(f"{name}_pad{axes}d_backward")(backward)
 
 
-for _axes in (1, 2, 3):
-    rule(f"reflection_pad{_axes}d_backward")(_backward("reflect"))
-    rule(f"replication_pad{_axes}d_backward")(_backward("edge"))
+_enter("reflection", "reflect")
+_enter("replication", "edge")

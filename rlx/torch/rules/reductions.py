@@ -8,7 +8,9 @@ from typing import Any
 import rlx.numpy as rnp
 from rlx import lax, nn
 from rlx.ir.dtype import DType
-from rlx.torch.registry import rule
+from rlx.torch.registry import enter, rule
+
+enter({"max.other": rnp.maximum, "min.other": rnp.minimum})
 
 
 def axes_of(x: Any, axes: Any) -> tuple[int, ...] | None:
@@ -30,92 +32,92 @@ def wide(x: Any, dtype: DType) -> Any:
     return x if x.value.dtype is to else x.astype(to)
 
 
-@rule("sum", "sum.dim_IntList", "prims.sum", typed=True)
-def sum_(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    return rnp.sum(wide(x, result.dtype), kept_axes(x, axes), keepdims=keepdim)
+def _typed(fold: Any) -> Any:
+    def apply(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Any:
+        return fold(wide(x, result.dtype), kept_axes(x, axes), keepdims=keepdim)
+
+    return apply
 
 
-@rule("mean", "mean.dim", typed=True)
-def mean(result: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    return rnp.mean(wide(x, result.dtype), kept_axes(x, axes), keepdims=keepdim)
+rule("sum", "sum.dim_IntList", "prims.sum", typed=True)(_typed(rnp.sum))
+rule("mean", "mean.dim", typed=True)(_typed(rnp.mean))
+rule("prod", "prod.dim_int", typed=True)(_typed(rnp.prod))
 
 
-@rule("prod", "prod.dim_int", typed=True)
-def prod(result: Any, x: Any, axis: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    return rnp.prod(wide(x, result.dtype), kept_axes(x, axis), keepdims=keepdim)
+def _extremum(fold: Any) -> Any:
+    def apply(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
+        return fold(x, kept_axes(x, axes), keepdims=keepdim) if x.ndim else x
+
+    return apply
 
 
-@rule("amax", "max")
-def amax(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
-    return rnp.max(x, kept_axes(x, axes), keepdims=keepdim) if x.ndim else x
+def _with_place(search: Any) -> Any:
+    def apply(x: Any, axis: int, keepdim: bool = False) -> tuple[Any, Any]:
+        if x.ndim == 0:
+            return x, rnp.zeros((), "i64")
+        places = search(_ordered(x), axis, keepdims=True)
+        values = rnp.take_along_axis(x, places, axis)
+        if keepdim:
+            return values, places
+        return rnp.squeeze(values, axis), rnp.squeeze(places, axis)
 
-
-@rule("amin", "min")
-def amin(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
-    return rnp.min(x, kept_axes(x, axes), keepdims=keepdim) if x.ndim else x
-
-
-@rule("max.dim")
-def max_dim(x: Any, axis: int, keepdim: bool = False) -> tuple[Any, Any]:
-    return _with_place(x, axis, keepdim, rnp.argmax)
-
-
-@rule("min.dim")
-def min_dim(x: Any, axis: int, keepdim: bool = False) -> tuple[Any, Any]:
-    return _with_place(x, axis, keepdim, rnp.argmin)
-
-
-def _with_place(x: Any, axis: int, keepdim: bool, search: Any) -> tuple[Any, Any]:
-    if x.ndim == 0:
-        return x, rnp.zeros((), "i64")
-    places = search(_ordered(x), axis, keepdims=True)
-    values = rnp.take_along_axis(x, places, axis)
-    if keepdim:
-        return values, places
-    return rnp.squeeze(values, axis), rnp.squeeze(places, axis)
+    return apply
 
 
 def _ordered(x: Any) -> Any:
     return x.astype("uint8") if x.value.dtype is DType.BOOL else x
 
 
-@rule("max.other")
-def max_other(x: Any, y: Any) -> Any:
-    return rnp.maximum(x, y)
+def _place(search: Any) -> Any:
+    def apply(x: Any, axis: int | None = None, keepdim: bool = False) -> Any:
+        if x.ndim == 0:
+            return rnp.zeros((), "i64")
+        if axis is None:
+            found = search(_ordered(rnp.reshape(x, (-1,))), 0)
+            return rnp.reshape(found, (1,) * x.ndim) if keepdim else found
+        return search(_ordered(x), axis, keepdims=keepdim)
+
+    return apply
 
 
-@rule("min.other")
-def min_other(x: Any, y: Any) -> Any:
-    return rnp.minimum(x, y)
+def _running(fold: Any, wins: Any) -> Any:
+    def apply(x: Any, axis: int) -> tuple[Any, Any]:
+        """The running extremum, and the place of the last element that equals it."""
+        if x.ndim == 0:
+            return x, rnp.zeros((), "i64")
+        axis %= x.ndim
+        numbers = _ordered(x)
+        found = fold(numbers, axis)
+        shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
+        steps = rnp.reshape(rnp.arange(x.shape[axis]), shape)
+        is_new = wins(numbers, found)
+        if x.value.dtype.is_float:
+            is_new = rnp.logical_or(is_new, rnp.isnan(x))
+        places = rnp.cummax(rnp.where(is_new, steps, 0), axis)
+        return found.astype(x.value.dtype), places
+
+    return apply
 
 
-@rule("argmax")
-def argmax(x: Any, axis: int | None = None, keepdim: bool = False) -> Any:
-    return _place(x, axis, keepdim, rnp.argmax)
+for _name, _fold, _search, _cumulated, _wins in (
+    ("max", rnp.max, rnp.argmax, rnp.cummax, rnp.greater_equal),
+    ("min", rnp.min, rnp.argmin, rnp.cummin, rnp.less_equal),
+):
+    rule(f"a{_name}", _name)(_extremum(_fold))
+    rule(f"{_name}.dim")(_with_place(_search))
+    rule(f"arg{_name}")(_place(_search))
+    rule(f"cum{_name}")(_running(_cumulated, _wins))
 
 
-@rule("argmin")
-def argmin(x: Any, axis: int | None = None, keepdim: bool = False) -> Any:
-    return _place(x, axis, keepdim, rnp.argmin)
+def _of_bools(fold: Any) -> Any:
+    def apply(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
+        return fold(x.astype("bool"), kept_axes(x, axes), keepdims=keepdim)
+
+    return apply
 
 
-def _place(x: Any, axis: int | None, keepdim: bool, search: Any) -> Any:
-    if x.ndim == 0:
-        return rnp.zeros((), "i64")
-    if axis is None:
-        found = search(_ordered(rnp.reshape(x, (-1,))), 0)
-        return rnp.reshape(found, (1,) * x.ndim) if keepdim else found
-    return search(_ordered(x), axis, keepdims=keepdim)
-
-
-@rule("any", "any.dim", "any.dims")
-def any_(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
-    return rnp.any(x.astype("bool"), kept_axes(x, axes), keepdims=keepdim)
-
-
-@rule("all", "all.dim", "all.dims")
-def all_(x: Any, axes: Any = None, keepdim: bool = False) -> Any:
-    return rnp.all(x.astype("bool"), kept_axes(x, axes), keepdims=keepdim)
+rule("any", "any.dim", "any.dims")(_of_bools(rnp.any))
+rule("all", "all.dim", "all.dims")(_of_bools(rnp.all))
 
 
 def variance(x: Any, axes: Any, correction: Any, keepdim: bool) -> Any:
@@ -165,47 +167,21 @@ def logsumexp(result: Any, x: Any, axes: Any, keepdim: bool = False) -> Any:
     return nn.logsumexp(wide(x, result.dtype), axis=kept_axes(x, axes), keepdims=keepdim)
 
 
-@rule("cumsum", typed=True)
-def cumsum(result: Any, x: Any, axis: int, **_: Any) -> Any:
-    x = wide(x, result.dtype)
-    return rnp.cumsum(x, axis) if x.ndim else x
+def _cumulative(fold: Any) -> Any:
+    def apply(result: Any, x: Any, axis: int, **_: Any) -> Any:
+        x = wide(x, result.dtype)
+        return fold(x, axis) if x.ndim else x
+
+    return apply
 
 
-@rule("cumprod", typed=True)
-def cumprod(result: Any, x: Any, axis: int, **_: Any) -> Any:
-    x = wide(x, result.dtype)
-    return rnp.cumprod(x, axis) if x.ndim else x
+rule("cumsum", typed=True)(_cumulative(rnp.cumsum))
+rule("cumprod", typed=True)(_cumulative(rnp.cumprod))
 
 
 @rule("logcumsumexp", "_logcumsumexp")
 def logcumsumexp(x: Any, axis: int) -> Any:
     return rnp.cumlogsumexp(x, axis) if x.ndim else x
-
-
-@rule("cummax")
-def cummax(x: Any, axis: int) -> tuple[Any, Any]:
-    return _running(x, axis, rnp.cummax, rnp.greater_equal)
-
-
-@rule("cummin")
-def cummin(x: Any, axis: int) -> tuple[Any, Any]:
-    return _running(x, axis, rnp.cummin, rnp.less_equal)
-
-
-def _running(x: Any, axis: int, fold: Any, wins: Any) -> tuple[Any, Any]:
-    """The running extremum, and the place of the last element that equals it."""
-    if x.ndim == 0:
-        return x, rnp.zeros((), "i64")
-    axis %= x.ndim
-    numbers = _ordered(x)
-    found = fold(numbers, axis)
-    shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
-    steps = rnp.reshape(rnp.arange(x.shape[axis]), shape)
-    is_new = wins(numbers, found)
-    if x.value.dtype.is_float:
-        is_new = rnp.logical_or(is_new, rnp.isnan(x))
-    places = rnp.cummax(rnp.where(is_new, steps, 0), axis)
-    return found.astype(x.value.dtype), places
 
 
 @rule("linalg_vector_norm", typed=True)

@@ -19,6 +19,9 @@ enter({
     "mT": lambda x: rnp.swapaxes(x, -1, -2),
     "flip": lambda x, axes: rnp.flip(x, tuple(axes)) if len(axes) else x,
     "atleast_1d": rnp.atleast_1d,
+    "unsqueeze unsqueeze_copy": rnp.expand_dims,
+    "diagonal diagonal_copy": rnp.diagonal,
+    "movedim.int movedim.intlist moveaxis.int moveaxis.intlist": rnp.moveaxis,
     "diag_embed": lambda x, offset=0, dim1=-2, dim2=-1: diag_embed(x, offset, dim1, dim2),
 })  # fmt: skip
 
@@ -54,19 +57,8 @@ def permute(x: Any, axes: Sequence[int]) -> Any:
     return rnp.transpose(x, tuple(axis % max(x.ndim, 1) for axis in axes))
 
 
-@rule("unsqueeze", "unsqueeze_copy")
-def unsqueeze(x: Any, axis: int) -> Any:
-    return rnp.expand_dims(x, axis)
-
-
-@rule(
-    "squeeze",
-    "squeeze.dim",
-    "squeeze.dims",
-    "squeeze_copy",
-    "squeeze_copy.dim",
-    "squeeze_copy.dims",
-)
+@rule("squeeze", "squeeze.dim", "squeeze.dims")
+@rule("squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims")
 def squeeze(x: Any, axes: Any = None) -> Any:
     named = range(x.ndim) if axes is None else axes if isinstance(axes, list) else [axes]
     chosen = {axis % max(x.ndim, 1) for axis in named}
@@ -157,19 +149,11 @@ def split(x: Any, size: int, axis: int = 0) -> list[Any]:
     return [slice_(x, axis, start, start + size) for start in starts] or [x]
 
 
-@rule("diagonal", "diagonal_copy")
-def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    return rnp.diagonal(x, offset, dim1, dim2)
-
-
 def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Put the last axis on a diagonal of two new ones."""
-    count, rank = x.shape[-1], x.ndim + 1
-    side = count + abs(offset)
-    rows = rnp.arange(count) + max(-offset, 0)
-    columns = rnp.arange(count) + max(offset, 0)
+    side, rank = x.shape[-1] + abs(offset), x.ndim + 1
     whole = rnp.zeros((*x.shape[:-1], side, side), x.value.dtype)
-    filled = whole.at[..., rows, columns].set(x)
+    filled = diagonal_scatter(whole, x, offset, -2, -1)
     return rnp.moveaxis(filled, (-2, -1), (dim1 % rank, dim2 % rank))
 
 
@@ -192,8 +176,3 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Any:
     count = (x.shape[axis] - size) // step + 1
     places = np.arange(count)[:, None] * step + np.arange(size)
     return rnp.moveaxis(rnp.take(x, places, axis), axis + 1, -1)
-
-
-@rule("movedim.int", "movedim.intlist", "moveaxis.int", "moveaxis.intlist")
-def movedim(x: Any, source: Any, destination: Any) -> Any:
-    return rnp.moveaxis(x, source, destination)
