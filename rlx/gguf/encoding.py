@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.gguf.encoding_levels import LEVEL_ENCODERS
 from rlx.gguf.encoding_superblocks import SUPERBLOCK_ENCODERS
-from rlx.gguf.rounding import half_bytes, nibble_pairs, reciprocal, round_away, shifted_right
+from rlx.gguf.rounding import (
+    half_bytes,
+    nibble_pairs,
+    reciprocal,
+    round_away,
+    shifted_right,
+    signed_largest,
+)
 from rlx.ir.block_type import block_type
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -44,20 +51,13 @@ def encode(weights: NDArray[Any], name: str) -> Bytes:
     return blocks.reshape(*values.shape[:-1], kind.row_bytes(columns))
 
 
-def _signed_largest(x: Floats) -> Floats:
-    """Return the element of largest absolute value of each row, the first of equal ones."""
-    at = np.abs(x).argmax(axis=-1, keepdims=True)
-    result: Floats = np.take_along_axis(x, at, axis=-1)
-    return result
-
-
 def _codes(x: Floats, most: int) -> Bytes:
     """Return codes in 0..most, towards zero."""
     return np.clip(np.trunc(x), 0, most).astype(np.uint8)
 
 
 def _q4_0(x: Floats) -> Bytes:
-    d = _signed_largest(x) / np.float32(-8)
+    d = signed_largest(x) / np.float32(-8)
     codes = _codes(x * reciprocal(d) + np.float32(8.5), 15)
     return np.concatenate([half_bytes(d), nibble_pairs(codes)], axis=1)
 
@@ -74,7 +74,7 @@ def _fifth_bits(codes: Bytes) -> Bytes:
 
 
 def _q5_0(x: Floats) -> Bytes:
-    d = _signed_largest(x) / np.float32(-16)
+    d = signed_largest(x) / np.float32(-16)
     codes = _codes(x * reciprocal(d) + np.float32(16.5), 31)
     return np.concatenate(
         [half_bytes(d), _fifth_bits(codes), nibble_pairs(codes & np.uint8(15))], axis=1

@@ -14,6 +14,7 @@ from rlx.gguf.rounding import (
     round_away,
     shifted_left,
     shifted_right,
+    signed_largest,
     to_half,
 )
 
@@ -53,17 +54,11 @@ def _affine(x: Floats, runs: int, most: int, top: int) -> _Affine:
 def _signed(x: Floats, runs: int, least: int, least_scale: int) -> tuple[Bytes, Floats, Floats]:
     """Code runs as `scale * code` with signed integers; return d, scales and codes."""
     parts = x.reshape(len(x), runs, -1)
-    scale = _signed_largest(parts)[..., 0] / np.float32(least)
-    d = _half(_signed_largest(scale) / np.float32(least_scale))
+    scale = signed_largest(parts)[..., 0] / np.float32(least)
+    d = _half(signed_largest(scale) / np.float32(least_scale))
     scales = np.clip(round_away(divided(scale, d)), least_scale, -least_scale - 1)
     codes = np.clip(round_away(divided(parts, (d * scales)[..., None])), least, -least - 1)
     return _raw(d), scales, codes
-
-
-def _signed_largest(x: Floats) -> Floats:
-    at = np.abs(x).argmax(axis=-1, keepdims=True)
-    result: Floats = np.take_along_axis(x, at, axis=-1)
-    return result
 
 
 def _half(x: Floats) -> Floats:
@@ -152,7 +147,7 @@ def _q6_k(x: Floats) -> Bytes:
 
 
 def _q8_k(x: Floats) -> Bytes:
-    largest = _signed_largest(x)
+    largest = signed_largest(x)
     inverse = divided(np.float32(-127), largest)
     codes = np.minimum(np.rint(inverse * x), 127).astype(np.int8)
     d = divided(np.float32(1), inverse).astype("<f4").view(np.uint8)

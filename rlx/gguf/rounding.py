@@ -61,3 +61,10 @@ def divided(x: Any, d: Any) -> Any:
     """Return `x / d`, and 0 where `d` is 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(d == 0, np.float32(0), x / np.where(d == 0, np.float32(1), d))
+
+
+def signed_largest(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the element of largest absolute value of each row, the first of equal ones."""
+    at = np.abs(x).argmax(axis=-1, keepdims=True)
+    result: NDArray[np.float32] = np.take_along_axis(x, at, axis=-1)
+    return result

@@ -143,9 +143,9 @@ def _mask_of(g: Value) -> tuple[Value, Value, bool] | None:
     if g.op is not ops.where:
         return None
     condition, a, b = g.node.operands
-    if _is_zero(a) == _is_zero(b):
+    if is_zero(a) == is_zero(b):
         return None
-    return (condition, b, True) if _is_zero(a) else (condition, a, False)
+    return (condition, b, True) if is_zero(a) else (condition, a, False)
 
 
 def _masked(condition: Value, x: Value, negated: bool) -> Value:
@@ -176,7 +176,7 @@ def _is_same(p: Value, q: Value) -> bool:
     return p is q
 
 
-def _is_zero(x: Value) -> bool:
+def is_zero(x: Value) -> bool:
     return not x.dtype.is_complex and number(x) == 0
 
 

@@ -21,7 +21,6 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.numbering import program_nodes
 from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
-from rlx.passes.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen, choose, positions
 from rlx.tracing.axes import without_ranks
@@ -269,10 +268,6 @@ class Captured:
 
     def of(self, program: TracedFunction) -> list[Value]:
         return [self._places[traced.value] for traced in program.captured]
-
-
-def or_zeros(graph: Graph, value: Value | None, type: TensorType) -> Value:
-    return zeros(graph, type) if value is None else value
 
 
 def declared(graph: Graph, types: Sequence[TensorType], name: str) -> list[Value]:

@@ -21,7 +21,7 @@ from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value
 from rlx.ir.source_lines import calling_source
 from rlx.ir.types import TensorType
-from rlx.passes.algebra import zeros
+from rlx.passes.algebra import or_zeros, zeros
 from rlx.passes.autodiff import vjp_in_graph
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen
@@ -36,7 +36,6 @@ from rlx.transforms.custom_functions import (
     Stated,
     declared,
     of_type,
-    or_zeros,
     recomputed,
     refuse_symbolic_zeros,
 )

@@ -17,7 +17,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.ir.ranks import RankAxis
-from rlx.ir.shape import Extent, Factor, Quotient, Symbol, ends
+from rlx.ir.shape import Extent, Factor, Quotient, Symbol, ends, upper
 from rlx.ir.types import TensorType
 from rlx.passes.rewrite import bodies_of
 
@@ -153,7 +153,7 @@ def tensor_view(
         c_type=c_type(prim),
         dtype=str(tensor.type.dtype),
         shape=", ".join(map(str, tensor.type.shape)) or "scalar",
-        extents=tuple(_upper(extent) for extent in tensor.type.shape),
+        extents=tuple(upper(extent) for extent in tensor.type.shape),
         note=_NOTES.get(tensor.type.dtype, "") if tensor.ranks is None else _reached(tensor.ranks),
         labels=verbatim(", ".join(map(_literal, tensor.labels))),
         offset=tensor.offset,
@@ -303,10 +303,6 @@ def filled(texts: Sequence[str]) -> Iterator[Emitted]:
 
 def keeps(layout: ArtifactLayout, keep: Keep) -> list[Tensor]:
     return [param for param in layout.params if param.keep is keep]
-
-
-def _upper(extent: Extent) -> int:
-    return extent if isinstance(extent, int) else extent.upper
 
 
 def _axis_symbol(extent: Extent, names: Sequence[str]) -> int:

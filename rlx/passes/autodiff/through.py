@@ -23,11 +23,11 @@ def pull_through(
 ) -> Sparse:
     """Return the operands' cotangents, pulled back through `formula`."""
     scratch = Graph("vjp")
-    values, others = _declare(scratch, "x", operands), _declare(scratch, "f", fixed)
+    values, others = declare(scratch, "x", operands), declare(scratch, "f", fixed)
     results = formula(values, others)
     cotangents = at.cotangents[: len(results)]
     seeds = place(
-        _declare(scratch, "d", present(cotangents)), tuple(d is not None for d in cotangents)
+        declare(scratch, "d", present(cotangents)), tuple(d is not None for d in cotangents)
     )
     wanted = [value for value, wants in zip(values, at.wanted, strict=True) if wants]
     pulled = vjp_in_graph(scratch, results, wanted, seeds)
@@ -39,14 +39,15 @@ def pull_through(
 def push_through(at: Pushforward, operands: Sequence[Value], formula: Formula) -> Sparse:
     """Return the results' tangents, pushed forward through `formula`."""
     scratch = Graph("jvp")
-    values = _declare(scratch, "x", operands)
+    values = declare(scratch, "x", operands)
     mask = tuple(t is not None for t in at.tangents)
-    moving = place(_declare(scratch, "t", present(at.tangents)), mask)
+    moving = place(declare(scratch, "t", present(at.tangents)), mask)
     pushed = jvp_in_graph(scratch, formula(values, ()), values, moving)
     scratch.set_outputs(present(pushed))
     moved = iter(graft(at.graph, scratch, (*operands, *present(at.tangents))))
     return tuple(None if p is None else next(moved) for p in pushed)
 
 
-def _declare(graph: Graph, prefix: str, like: Sequence[Value]) -> list[Value]:
+def declare(graph: Graph, prefix: str, like: Sequence[Value]) -> list[Value]:
+    """Declare inputs of the types of `like`."""
     return [graph.input(f"{prefix}{i}", v.shape, v.dtype) for i, v in enumerate(like)]

@@ -24,7 +24,6 @@ from rlx.ir.ops.conv_geometry import (
     Planes,
     WindowDimension,
     attributes_of,
-    geometry,
     padded_shape,
     three,
     undilated,
@@ -39,6 +38,7 @@ from rlx.passes.layout.convolution_tiles import (
     Vectors,
     cheapest_tile,
     only_pads,
+    sliding_of,
 )
 from rlx.passes.layout.given_schedules import given_schedule
 from rlx.passes.layout.pack_operands import in_panels
@@ -123,13 +123,13 @@ def is_depthwise(node: Node) -> bool:
         return False
     known = all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape))
     alone = x.shape[-1] == w.shape[-1] == node.attribute("groups") and w.shape[-2] == 1
-    return known and alone and only_pads(_sliding_of(node))
+    return known and alone and only_pads(sliding_of(node))
 
 
 def transformed(node: Node, target: Target) -> WinogradChoice | None:
     """Choose Winograd's convolution where it is faster, and its weights are made in `setup`."""
     x, w = node.operands
-    images = images_of(x.shape, w.shape[:-2], w.shape[-1], _sliding_of(node), x.dtype.size)
+    images = images_of(x.shape, w.shape[:-2], w.shape[-1], sliding_of(node), x.dtype.size)
     if images is None or sums_integers(node) or not is_prepared(w):
         return None
     return choose_winograd(images, target)
@@ -147,7 +147,7 @@ def lowered_channels_last(node: Node, choice: Choice) -> Value:
         assert isinstance(formula, Value)  # it is a composite of one result
         return formula
     x, w = node.operands
-    sliding = _sliding_of(node)
+    sliding = sliding_of(node)
     last = sliding[-1]
     if upper(x.shape[-1]) <= _FEW_CHANNELS and last.dilation == last.input_dilation == 1:
         x, w, sliding = _in_one_row(x, w, sliding)
@@ -179,14 +179,8 @@ def _in_one_row(x: Value, w: Value, sliding: Geometry) -> tuple[Value, Value, Ge
     return ops.reshape(wide, shape=(*wide.shape, 1)), taps, undilated((*sliding[:-1], apart))
 
 
-def _sliding_of(node: Node) -> Geometry:
-    attributes = node.attrs.as_dict()
-    del attributes["groups"]
-    return geometry(node.result.rank - 2, **attributes)
-
-
 def planes_of_images(node: Node) -> Planes:
     """Return the planes of a convolution once its input is padded."""
     x, w = node.operands
-    spatial = padded_shape((0, 0, *x.shape[1:-1]), _sliding_of(node))[2:]
-    return planes_of((*x.shape[:1], *spatial, *x.shape[-1:]), w.shape, undilated(_sliding_of(node)))
+    spatial = padded_shape((0, 0, *x.shape[1:-1]), sliding_of(node))[2:]
+    return planes_of((*x.shape[:1], *spatial, *x.shape[-1:]), w.shape, undilated(sliding_of(node)))

@@ -12,8 +12,10 @@ from dataclasses import field
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.ir.shape import Extent, Shape
+from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
+from rlx.passes.algebra import expand_to as expand_to
+from rlx.passes.algebra import reshape_to as reshape_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +120,6 @@ def batch_to(x: Value, axis: int) -> Value:
     if axis == 0:
         return x
     return _one(ops.transpose(x, perm=(*range(1, axis + 1), 0, *range(axis + 1, x.rank))))
-
-
-def expand_to(x: Value, shape: Shape) -> Value:
-    """Broadcast `x` to `shape`; nothing where it has that shape already."""
-    return x if x.shape == shape else _one(ops.expand(x, shape=shape))
-
-
-def reshape_to(x: Value, shape: Shape) -> Value:
-    """Reshape `x` to `shape`; nothing where it has that shape already."""
-    return x if x.shape == shape else _one(ops.reshape(x, shape=shape))
 
 
 def extent_value(graph: Graph, extent: Extent) -> Value | int:

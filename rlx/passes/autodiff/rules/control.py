@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
@@ -11,6 +9,7 @@ from rlx.passes.autodiff.derived import graft, place, present
 from rlx.passes.autodiff.errors import NoDerivativeError
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp, zero
 from rlx.passes.autodiff.sweep import vjp_in_graph
+from rlx.passes.autodiff.through import declare
 
 _STOP = "stop_gradient its operand"
 
@@ -25,8 +24,8 @@ def checkpoint_vjp(at: Pullback, *operands: Value, body: Graph, kept: int) -> De
     computed again, nor what only that was computed from.
     """
     again = Graph("checkpoint_vjp")
-    inputs = _declare(again, "x", operands)
-    cotangents = iter(_declare(again, "d", present(at.cotangents)))
+    inputs = declare(again, "x", operands)
+    cotangents = iter(declare(again, "d", present(at.cotangents)))
     seeds = [None if given is None else next(cotangents) for given in at.cotangents]
     wanted = [value for value, wants in zip(inputs, at.wanted, strict=True) if wants]
     outputs = again.inline(body, inputs)
@@ -49,10 +48,6 @@ def _held_back(operand: Value, at: Pullback) -> Value:
     if operand.op.has(Trait.RESIDENT):
         return operand
     return ops.barrier(operand, *present(at.cotangents))
-
-
-def _declare(graph: Graph, prefix: str, like: Sequence[Value]) -> list[Value]:
-    return [graph.input(f"{prefix}{i}", v.shape, v.dtype) for i, v in enumerate(like)]
 
 
 @vjp(ops.refuse_derivative)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Shape
-from rlx.passes.algebra import or_zeros
+from rlx.passes.algebra import is_zero, or_zeros
 from rlx.passes.autodiff.derived import Decline, Derivatives
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.through import pull_through, push_through
-from rlx.passes.scalars import number
 from rlx.passes.vmap.whole import for_examples
 
 
@@ -76,14 +75,10 @@ def _pulled(
         for d, result in zip(at.cotangents, at.results, strict=True)
     ]
     pulled = at.graph.inline(rule, [*operands, *at.results, *cotangents])
+    # what a rule states to be 0 is left out: infinite slopes do not make it NaN
     return [
-        p if wants and not _is_zero(p) else None for p, wants in zip(pulled, wanted, strict=True)
+        p if wants and not is_zero(p) else None for p, wants in zip(pulled, wanted, strict=True)
     ]
-
-
-def _is_zero(x: Value) -> bool:
-    """True for a cotangent that the rule states to be 0: infinite slopes do not make it NaN."""
-    return not x.dtype.is_complex and number(x) == 0
 
 
 def _pushed(
