@@ -41,6 +41,12 @@ _MOST_TURNED = 36
 Load: TypeAlias = Callable[[Operand, Operand], Scalar]
 """Reads element (i, j) of one slice, or of all of them side by side."""
 Element: TypeAlias = Callable[[E, E, Load], Scalar]
+Settled: TypeAlias = Callable[[Scalar], Scalar]
+"""Makes what is written of an element of a tile."""
+
+
+def unchanged(value: Scalar) -> Scalar:
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +114,19 @@ class Block:
                 item.write(*at[: len(groups) - 1], value=element(*at, lane))
 
     def write_columns(
-        self, y: Writer, column: int, *, vector: bool = False, transposed: bool = False
+        self,
+        y: Writer,
+        column: int,
+        *,
+        vector: bool = False,
+        transposed: bool = False,
+        settled: Settled = unchanged,
     ) -> None:
         """Write the columns of the tile from `column` on."""
 
         def element(i: E, j: E, load: Load) -> Scalar:
             row, place = (j, i) if transposed else (i, j)
-            return load(row, place + column)
+            return settled(load(row, place + column))
 
         self.write(y, element, vector=vector)
 

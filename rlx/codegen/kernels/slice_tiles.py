@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlx.codegen.kernels.values import Complex, Scalar, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index
@@ -35,6 +37,11 @@ class SliceBatch:
         slices = product(matrix.shape[:-2])
         parts = 2 if matrix.dtype.is_complex else 1
         return cls(slices, height, height + upper(columns), storage(matrix.dtype), parts)
+
+    @property
+    def right_sides(self) -> SliceBatch:
+        """The batch without the square matrices."""
+        return replace(self, width=self.width - self.height)
 
     def at_a_time(self, lanes: int) -> int:
         """Return how many slices are worked on at a time, where a vector has `lanes`."""

@@ -162,17 +162,15 @@ def substitute_back(tile: Tile, height: int) -> None:
     stop = index(tile.width)
     with k.loop("step", height) as step:
         c = k.let("c", height - 1 - step)
-        divide_row(tile, c, height)
+        divide_row(tile, c, let(k, "pivot", tile.load(c, c)), height)
         with k.loop("r", c) as r:
             multiple = let(k, "multiple", tile.load(r, c))
             subtract_row(tile, r, c, multiple, start=index(height), stop=stop)
 
 
-def divide_row(tile: Tile, c: E, height: int) -> None:
-    """Divide the columns after the matrix, in row c, by the diagonal."""
-    k = tile.k
-    pivot = let(k, "pivot", tile.load(c, c))
-    with k.loop("j", tile.width, start=height, kind=tile.inner) as j:
+def divide_row(tile: Tile, c: E, pivot: Scalar, first: int) -> None:
+    """Divide the columns from `first` on, in row c."""
+    with tile.k.loop("j", tile.width, start=first, kind=tile.inner) as j:
         tile.store(c, j, tile.load(c, j) / pivot)
 
 

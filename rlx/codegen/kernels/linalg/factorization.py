@@ -43,8 +43,8 @@ def cholesky(scope: Scope, a: Reader, y: Writer, *, lower: bool, on_singular: st
         block.read(a, transposed=not lower)
         least = _factor_symmetric(block.tile)
         _clear_above(block.tile)
-        settle(block, least, on_singular, first=0)
-        block.write_columns(y, 0, transposed=not lower)
+        settled = settle(block, least, on_singular, first=0)
+        block.write_columns(y, 0, transposed=not lower, settled=settled)
 
 
 def _factor_symmetric(tile: Tile) -> E:

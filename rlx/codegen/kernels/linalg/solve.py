@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.linalg.arithmetic import let, spoiled
+from rlx.codegen.kernels.linalg.arithmetic import Variable, let, spoiled
 from rlx.codegen.kernels.linalg.elimination import (
     divide_row,
     factor,
@@ -15,11 +15,13 @@ from rlx.codegen.kernels.linalg.elimination import (
     substitute_back,
     subtract_row,
 )
+from rlx.codegen.kernels.linalg.rows import matrices_of
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.slice_blocks import Block, blocks
+from rlx.codegen.kernels.slice_blocks import Block, Load, Settled, blocks, unchanged
 from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
-from rlx.codegen.kernels.values import chosen_where
-from rlx.codegen.loops.expr import E, index
+from rlx.codegen.kernels.values import Scalar, chosen_where
+from rlx.codegen.loops.expr import E, Operand, index
+from rlx.dataclass import dataclass
 from rlx.ir.types import TensorType
 
 
@@ -50,8 +52,8 @@ def solve(
     with blocks(scope, batch, spelled_out=_is_spelled_out(batch, a, b)) as block:
         block.read(a, transposed=transposed)
         block.read(b, batch.height, vector=vector)
-        _eliminate(block, batch, on_singular)
-        block.write_columns(x, batch.height, vector=vector)
+        settled = _eliminate(block, batch, on_singular)
+        block.write_columns(x, batch.height, vector=vector, settled=settled)
 
 
 def _is_spelled_out(batch: SliceBatch, *operands: Reader) -> bool:
@@ -65,7 +67,7 @@ def _is_unrolled(tile: Tile) -> bool:
     return not tile.is_complex and is_unrolled(tile.height, tile.width)
 
 
-def _eliminate(block: Block, batch: SliceBatch, on_singular: str) -> None:
+def _eliminate(block: Block, batch: SliceBatch, on_singular: str) -> Settled:
     tile, height = block.tile, batch.height
     least: E
     if _is_unrolled(tile):
@@ -73,7 +75,7 @@ def _eliminate(block: Block, batch: SliceBatch, on_singular: str) -> None:
     else:
         least = factor(tile, height)
         substitute_back(tile, height)
-    settle(block, least, on_singular, first=height)
+    return settle(block, least, on_singular, first=height)
 
 
 @scratch("triangular_solve")
@@ -81,7 +83,8 @@ def triangular_solve_scratch(
     operands: list[TensorType], results: list[TensorType], *, left: bool, **_: object
 ) -> int:
     del results
-    return _triangular_batch(*operands, left=left).scratch_bytes
+    batch = _triangular_batch(*operands, left=left)
+    return batch.right_sides.scratch_bytes if batch.parts else 0
 
 
 @kernel("triangular_solve")
@@ -97,51 +100,99 @@ def triangular_solve(
     left: bool,
     on_singular: str,
 ) -> None:
-    """`x @ t = b` is `t.T @ x.T = b.T`; a transposed lower triangle is an upper one."""
+    """`x @ t = b` is `t.T @ x.T = b.T`; a transposed lower triangle is an upper one.
+
+    Of one slice at a time, the triangle is read where it is, and the tile has the right sides only.
+    """
     batch = _triangular_batch(a.type, b.type, left=left)
     flipped = transposed == left
-    with blocks(scope, batch) as block:
-        block.read(a, transposed=flipped)
-        block.read(b, batch.height, transposed=not left)
-        least = _substitute(block.tile, forward=lower != flipped, unit=unit_diagonal)
+    is_single = batch.at_a_time(scope.lanes(batch.prim)) == 1
+    first = 0 if is_single else batch.height
+    with blocks(scope, batch.right_sides if is_single else batch) as block:
+        tile, entry = block.tile, block.tile.load
+        if is_single:
+            matrix = matrices_of(a).at(block.first)
+
+            def entry(i: Operand, j: Operand) -> Scalar:
+                row, column = (j, i) if flipped else (i, j)
+                return matrix.at(index(row)).read(index(column))
+        else:
+            block.read(a, transposed=flipped)
+        block.read(b, first, transposed=not left)
+        triangle = _Triangle(tile, entry, first, forward=lower != flipped, is_unit=unit_diagonal)
+        least = triangle.solve(by_rows=is_single and tile.width == 1 and not flipped)
+        settled: Settled = unchanged
         if not unit_diagonal:
-            settle(block, least, on_singular, first=batch.height)
-        block.write_columns(x, batch.height, transposed=not left)
+            settled = settle(block, least, on_singular, first=first)
+        block.write_columns(x, first, transposed=not left, settled=settled)
 
 
 def _triangular_batch(a: TensorType, b: TensorType, *, left: bool) -> SliceBatch:
     return SliceBatch.of(a, b.shape[-1 if left else -2])
 
 
-def _substitute(tile: Tile, *, forward: bool, unit: bool) -> E:
-    """Solve a triangle row by row; return the least size on its diagonal."""
-    k, height = tile.k, tile.height
-    least = k.mutable("least", tile.constant(math.inf))
-    with k.loop("step", height) as step:
-        c = step if forward else k.let("c", height - 1 - step)
-        if not unit:
-            least.set(smallest_size(tile.load(c, c), least))
-            divide_row(tile, c, height)
-        start, stop = (c + 1, index(height)) if forward else (index(0), c)
+@dataclass(frozen=True, slots=True)
+class _Triangle:
+    """A triangular system: what reads its matrix, and the right sides in a tile."""
+
+    tile: Tile
+    entry: Load
+    first: int
+    """The column of the tile where right sides begin."""
+    forward: bool
+    is_unit: bool
+
+    def solve(self, *, by_rows: bool) -> E:
+        """Solve in place; return the least size on the diagonal."""
+        k, height = self.tile.k, self.tile.height
+        least = k.mutable("least", self.tile.constant(math.inf))
+        with k.loop("step", height) as step:
+            c = step if self.forward else k.let("c", height - 1 - step)
+            if by_rows:
+                self._subtract_solved(c)
+            if not self.is_unit:
+                pivot = let(k, "pivot", self.entry(c, c))
+                least.set(smallest_size(pivot, least))
+                divide_row(self.tile, c, pivot, self.first)
+            if not by_rows:
+                self._subtract_from_rest(c)
+        return least
+
+    def _subtract_from_rest(self, c: E) -> None:
+        """Subtract unknown c, times its column, from the right sides of the rows to come."""
+        k, tile = self.tile.k, self.tile
+        start, stop = (c + 1, index(tile.height)) if self.forward else (index(0), c)
         with k.loop("r", stop, start=start) as r:
-            multiple = let(k, "multiple", tile.load(r, c))
-            subtract_row(tile, r, c, multiple, start=index(height), stop=index(tile.width))
-    return least
+            multiple = let(k, "multiple", self.entry(r, c))
+            subtract_row(tile, r, c, multiple, start=index(self.first), stop=index(tile.width))
+
+    def _subtract_solved(self, r: E) -> None:
+        """Subtract all unknowns that are known, times row r, from its only right side."""
+        k, tile = self.tile.k, self.tile
+        start, stop = (index(0), r) if self.forward else (r + 1, index(tile.height))
+        total = Variable.of(k, "total", tile.load(r, 0))
+        with k.loop("j", stop, start=start) as j:
+            total.set(total.value - self.entry(r, j) * tile.load(j, 0))
+        tile.store(r, 0, total.value)
 
 
-def settle(block: Block, least: E, on_singular: str, *, first: int) -> None:
-    """Fail, or fill with NaN, slices whose `least` pivot is not positive.
+def settle(block: Block, least: E, on_singular: str, *, first: int) -> Settled:
+    """Fail, or return what makes NaN of slices whose `least` pivot is not positive.
 
-    NaN takes the columns of the tile from `first` on.
+    The columns of several slices from `first` on are replaced in the tile, those of one when they
+    are written.
     """
     k, tile = block.k, block.tile
     if on_singular == "error":
         block.fail_where_zero(least)
-        return
+        return unchanged
     is_singular = k.let("is_singular", least <= 0.0)
-    with (
-        k.loop("i", tile.height, kind=tile.outer) as i,
-        k.loop("j", tile.width, start=first, kind=tile.inner) as j,
-    ):
-        value = tile.load(i, j)
-        tile.store(i, j, chosen_where(is_singular, spoiled(value), value))
+
+    def settled(value: Scalar) -> Scalar:
+        return chosen_where(is_singular, spoiled(value), value)
+
+    if tile.lanes == 1:
+        return settled
+    with k.loop("i", tile.height) as i, k.loop("j", tile.width, start=first) as j:
+        tile.store(i, j, settled(tile.load(i, j)))
+    return unchanged
