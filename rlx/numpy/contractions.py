@@ -223,11 +223,7 @@ def _summed(term: Term, needed: str) -> Term:
     if not axes:
         return term
     left = "".join(letter for letter in term.letters if letter in needed)
-    return Term(_summed_array(term.array, axes), left)
-
-
-def _summed_array(x: Any, axes: tuple[int, ...]) -> Any:
-    return sum(x, axes, x.dtype)
+    return Term(sum(term.array, axes, term.array.dtype), left)
 
 
 def _product(x: Term, y: Term, later: str) -> Term:

@@ -52,7 +52,7 @@ def pick(x: Any, plan: Plan) -> Any:
         return read_block(x, plan)
     cut = _sliced(x, plan.slices)
     if not plan.arrays:
-        return reshape(cut, _laid_out(cut.shape, plan.layout))
+        return reshape(cut, tuple(1 if axis is None else cut.shape[axis] for axis in plan.layout))
     return _picked(cut, plan)
 
 
@@ -108,10 +108,6 @@ def _mirrored(item: slice, extent: Extent) -> slice:
     start = extent - 1 - item.start if count else 0
     stop = start + (count - 1) * -item.step + 1 if count else 0
     return slice(start, stop, -item.step)
-
-
-def _laid_out(shape: tuple[Any, ...], layout: tuple[int | None, ...]) -> tuple[Any, ...]:
-    return tuple(1 if axis is None else shape[axis] for axis in layout)
 
 
 def _picked(x: Any, plan: Plan) -> Any:

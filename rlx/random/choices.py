@@ -137,16 +137,12 @@ def _choice(
     if p is None and not replace:
         shuffled = permutation(key, size if population is None else population, axis)
         first: Any = moveaxis(moveaxis(shuffled, axis, 0)[:count], 0, axis)
-        return _in_shape(first, drawn, axis)
+        return reshape(first, (*first.shape[:axis], *drawn, *first.shape[axis + 1 :]))
     if p is None:
         index = integers(key, drawn, 0, size)
     else:
         index = _positions(key, drawn, size, p, replace, mode)
     return index if population is None else take(population, index, axis)
-
-
-def _in_shape(x: Any, drawn: Any, axis: int) -> Any:
-    return reshape(x, (*x.shape[:axis], *drawn, *x.shape[axis + 1 :]))
 
 
 def _positions(key: Any, drawn: Any, size: int, p: Any, replace: bool, mode: str | None) -> Any:

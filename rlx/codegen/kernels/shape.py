@@ -16,7 +16,7 @@ from rlx.codegen.kernels.registry import Scope, kernel, no_kernel
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.graph import Node
-from rlx.ir.index_maps import Index, address, identity
+from rlx.ir.index_maps import address, identity
 from rlx.ir.shape import Shape, product
 
 no_kernel("refuse_derivative", because="legalization replaces it by its operand")
@@ -67,15 +67,11 @@ def _fastest_axes(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[i
     here = identity(y)
     moved = address(operand_position(node, 0, here, len(y)), x, len(y))
     groups = collapse(y, range(len(y)), [address(here, y, len(y)), moved])
-    across = next((group for group in groups if _is_fastest(moved, group)), ())
+    across = next((group for group in groups if moved.coefficients[group[-1]] == 1), ())
     if not groups or across == groups[-1]:
         return (), (), ()
     rest = [axis for group in groups if group not in (across, groups[-1]) for axis in group]
     return tuple(rest), across, groups[-1]
-
-
-def _is_fastest(index: Index, group: tuple[int, ...]) -> bool:
-    return index.coefficients[group[-1]] == 1
 
 
 def coordinates(scope: Scope, index: E, shape: Shape) -> list[E]:

@@ -60,7 +60,7 @@ def is_cheap(node: Node) -> bool:
     return (
         node.op.has(Trait.ELEMENTWISE)
         and not node.op.has(Trait.EXPENSIVE)
-        and not _is_formula(node)
+        and node.op.decompose is None
     )
 
 
@@ -72,10 +72,6 @@ def invariant_values(graph: Graph, consts: Sequence[Value]) -> set[Value]:
         if pure and all(operand in found for operand in node.operands):
             found.update(node.results)
     return found
-
-
-def _is_formula(node: Node) -> bool:
-    return node.op.decompose is not None
 
 
 def _is_free(value: Value, invariant: set[Value]) -> bool:

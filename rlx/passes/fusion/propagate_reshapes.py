@@ -116,7 +116,7 @@ def _between(operand: Shape, full: Shape, target: Shape, kept: int) -> Shape | N
 
     It must have all of these axes, or extent 1 along all; else None. The last `kept` are common.
     """
-    first = _common_prefix(full[: len(full) - kept], target[: len(target) - kept])
+    first = _common_suffix(full[: len(full) - kept][::-1], target[: len(target) - kept][::-1])
     last, end = len(full) - kept, len(target) - kept
     own = operand[first:last]
     if own == full[first:last]:
@@ -126,10 +126,6 @@ def _between(operand: Shape, full: Shape, target: Shape, kept: int) -> Shape | N
     else:
         return None
     return (*operand[:first], *changed, *operand[last:])
-
-
-def _common_prefix(a: Shape, b: Shape) -> int:
-    return _common_suffix(a[::-1], b[::-1])
 
 
 def _common_suffix(a: Shape, b: Shape) -> int:

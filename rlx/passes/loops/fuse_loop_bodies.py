@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rlx.ir import ops
 from rlx.ir.fold_maps import fold_map
@@ -106,7 +106,8 @@ def fits_registers(body: Graph, lanes: Lanes, tables: Tables = NO_TABLES) -> boo
         return False
     computing = {value.node: None for value in values if value.op is not ops.input}
     return (
-        _operations(computing, lanes) <= MOST_OPERATIONS and _strided(body, lanes) <= MOST_STRIDED
+        sum(_cost(node, lanes) for node in computing) <= MOST_OPERATIONS
+        and _strided(body, lanes) <= MOST_STRIDED
     )
 
 
@@ -128,10 +129,6 @@ def _strided(body: Graph, lanes: Lanes) -> int:
     outside = [value for value in (*body.inputs, *body.outputs) if value in lanes.axes]
     apart = [v for v in outside if math.prod(v.type.static_shape[lanes.axes[v] + 1 :]) > 1]
     return sum(math.prod(lanes.local_shape(value)) for value in apart)
-
-
-def _operations(nodes: Iterable[Node], lanes: Lanes) -> int:
-    return sum(_cost(node, lanes) for node in nodes)
 
 
 def _cost(node: Node, lanes: Lanes) -> int:
