@@ -55,8 +55,9 @@ def dot_product_attention(
     scale: float | None = None,
     is_causal: bool = False,
 ) -> Any:
-    """Attention over `[B, S, H, D]` (or `[S, H, D]`) arrays, as `jax.nn.dot_product_attention`.
+    """Attention over `[B, S, H, D]` (or `[S, H, D]`) arrays.
 
+    Causal queries and keys are aligned at their ends: the last query sees every key.
     `bias` is added to the scores, `mask` (bool) hides keys; both broadcast to `[B, H, Sq, Sk]`.
     Keys and values may have fewer heads.
     """

@@ -418,8 +418,10 @@ def _rows_and_columns(rows: int, columns: int | None) -> tuple[int, int]:
 
 
 @function
-def meshgrid(*xi: Any, indexing: str = "xy") -> list[Array]:
-    """Coordinate arrays of the grid over coordinate vectors."""
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
+    """Coordinate arrays of the grid over coordinate vectors; sparse ones broadcast to it."""
     if indexing not in ("xy", "ij"):
         raise ShapeError(
             f"indexing is {indexing!r}; it must be 'xy' or 'ij'",
@@ -432,13 +434,14 @@ def meshgrid(*xi: Any, indexing: str = "xy") -> list[Array]:
     shape: list[Extent] = [0] * len(tracers)
     for x, axis in zip(tracers, order, strict=True):
         shape[axis] = x.shape[0]
-    return [_along(x, axis, shape) for x, axis in zip(tracers, order, strict=True)]
+    along = [_along(x, axis, len(shape)) for x, axis in zip(tracers, order, strict=True)]
+    return along if sparse else [broadcast_to(x, shape) for x in along]
 
 
-def _along(x: Any, axis: int, shape: list[Extent]) -> Any:
-    aligned: list[Extent] = [1] * len(shape)
-    aligned[axis] = shape[axis]
-    return broadcast_to(emit(ops.reshape, x, shape=tuple(aligned)), shape)
+def _along(x: Any, axis: int, rank: int) -> Any:
+    aligned: list[Extent] = [1] * rank
+    aligned[axis] = x.shape[0]
+    return emit(ops.reshape, x, shape=tuple(aligned))
 
 
 @function

@@ -100,6 +100,16 @@ def taken(d: Draw, given: Given) -> Any:
     return np.zeros([d.one((1, e)) for e in first(given).shape], "i4")
 
 
+def scores(dtype: str) -> Generator:
+    """What broadcasts to the scores of attention."""
+
+    def draw(d: Draw, given: Given) -> Any:
+        queries, keys = given["query"].shape[1], given["key"].shape[1]
+        return d.values((dtype,), (d.one((1, 2)), 1, queries, keys))
+
+    return draw
+
+
 def alike(words: str, own: Mapping[str, Generator]) -> dict[str, Mapping[str, Generator]]:
     return dict.fromkeys(words.split(), own)
 
@@ -217,7 +227,15 @@ FUNCTIONS: dict[str, Mapping[str, Generator]] = {
     **alike("nn.softmax nn.log_softmax nn.logmeanexp", {"x": FLOATS}),
     "nn.logsumexp": {"a": FLOATS, "b": similar("f4")}, "nn.glu": {
         "x": shaped((2,), (4, 3), (2, 4), (3, 2, 6), (3,), of=("f4",)), "axis": axis},
-    "nn.standardize": {"x": FLOATS, "epsilon": one_of(1e-3)}, "nn.gelu": {"x": FLOATS},
+    "nn.standardize": {"x": FLOATS, "epsilon": one_of(1e-3), "algorithm": one_of("stable")},
+    "nn.gelu": {"x": FLOATS},
+    "nn.dot_product_attention": {
+        "query": shaped((2, 3, 4, 2), (2, 3, 2, 2), of=("f4",)), "bias": scores("f4"),
+        "key": shaped((2, 3, 2, 2), (2, 5, 2, 2), (2, 2, 2, 2), of=("f4",)),
+        "value": lambda d, given: d.values(("f4",), given["key"].shape), "mask": scores("?"),
+        "scale": one_of(0.5), "is_causal": FLAG, "local_window_size": one_of(1, (2, 0), (0, 1)),
+        **dict.fromkeys(("query_seq_lengths", "key_value_seq_lengths"),
+                        one_of(np.array([1, 2], "i4")))},
     **alike("ops.segment_sum ops.segment_prod ops.segment_max ops.segment_min", {
         "data": array(*REAL, ranks=(1, 3)), "segment_ids": ids, "num_segments": one_of(2, 5)}),
     # lax

@@ -2,6 +2,7 @@
 
 from rlx.jax.nn import initializers as initializers
 from rlx.jax.nn.functions import celu as celu
+from rlx.jax.nn.functions import dot_product_attention as dot_product_attention
 from rlx.jax.nn.functions import glu as glu
 from rlx.jax.nn.functions import hard_tanh as hard_tanh
 from rlx.jax.nn.functions import identity as identity
@@ -16,7 +17,6 @@ from rlx.nn.activations import *  # noqa: F403
 from rlx.nn.activations import hard_swish as hard_silu
 from rlx.nn.activations import hard_swish as hard_swish
 from rlx.nn.activations import leaky_relu as leaky_relu
-from rlx.nn.layers import dot_product_attention as dot_product_attention
 from rlx.public_names import names_of as _names_of
 
 __all__ = ["hard_silu"]

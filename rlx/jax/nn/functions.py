@@ -1,4 +1,4 @@
-"""Activations that JAX has and `rlx.nn` has not."""
+"""Functions of `jax.nn` that `rlx.nn` has not, or with other arguments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx import nn
+from rlx.errors import InputError, UnsupportedError
+from rlx.ir.source_lines import calling_source
 from rlx.tracing.apply import function
 
 
@@ -77,11 +79,28 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 
 @function
 def standardize(
-    x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5
+    x: Any,
+    axis: Any = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "fast",
 ) -> Any:
-    """`x` less its mean, divided by its standard deviation."""
-    mean = rnp.mean(x, axis, keepdims=True) if mean is None else mean
-    variance = rnp.var(x, axis, keepdims=True) if variance is None else variance
+    """`x` less its mean, divided by its standard deviation.
+
+    Mean and variance are those of elements where `where` holds. The variance is that of `x` less
+    the mean, for either `algorithm` of JAX.
+    """
+    if algorithm not in ("fast", "stable"):
+        raise InputError(
+            f"algorithm is {algorithm!r}; it must be 'fast' or 'stable'", source=calling_source()
+        )
+    mean = rnp.mean(x, axis, keepdims=True, where=where) if mean is None else mean
+    if variance is None:
+        squares = rnp.square(rnp.subtract(x, mean))
+        variance = rnp.mean(squares, axis, keepdims=True, where=where)
     return rnp.divide(rnp.subtract(x, mean), rnp.sqrt(rnp.add(variance, epsilon)))
 
 
@@ -90,3 +109,66 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> 
     """1 at the class along a new axis, 0 elsewhere, everywhere for classes outside."""
     found = rnp.equal(rnp.expand_dims(x, -1), rnp.arange(num_classes))
     return rnp.moveaxis(rnp.astype(found, dtype), -1, axis)
+
+
+@function
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,  # noqa: ARG001  part of the signature
+    return_residual: bool = False,
+) -> Any:
+    """Attention over `[B, T, N, H]` (or `[T, N, H]`) arrays; query `i` sees keys up to `i`.
+
+    Of sequences shorter than the arrays, keys beyond the length are hidden and results 0. A window
+    `(before, after)` hides keys that are farther from the query.
+    """
+    if return_residual:
+        raise UnsupportedError(
+            "dot_product_attention returns no residual, the logarithms of the sums of each row",
+            source=calling_source(),
+            remedy="compute them by logsumexp of the scores",
+        )
+    queries, keys = rnp.shape(query)[-3], rnp.shape(key)[-3]
+    masks = [] if mask is None else [mask]
+    is_square = queries == keys
+    if is_causal and not is_square:
+        masks.append(_apart(queries, keys) <= 0)
+    if local_window_size is not None:
+        window = local_window_size
+        before, after = (window, window) if isinstance(window, int) else window
+        apart = _apart(queries, keys)
+        masks.append(rnp.logical_and(apart >= -before, apart <= after))
+    if key_value_seq_lengths is not None:
+        masks.append(rnp.expand_dims(_within(keys, key_value_seq_lengths), (1, 2)))
+    if query_seq_lengths is not None:
+        masks.append(rnp.expand_dims(_within(queries, query_seq_lengths), (1, 3)))
+    for further in masks[1:]:
+        masks[0] = rnp.logical_and(masks[0], further)
+    found = nn.dot_product_attention(
+        query, key, value, bias, masks[0] if masks else None, scale=scale,
+        is_causal=is_causal and is_square,
+    )  # fmt: skip
+    if query_seq_lengths is None:
+        return found
+    kept = rnp.expand_dims(_within(queries, query_seq_lengths), (2, 3))
+    return rnp.where(kept if rnp.ndim(found) == 4 else kept[0], found, 0)
+
+
+def _apart(queries: Any, keys: Any) -> Any:
+    """Return how far each key is after each query."""
+    return rnp.subtract(rnp.arange(keys), rnp.expand_dims(rnp.arange(queries), -1))
+
+
+def _within(extent: Any, lengths: Any) -> Any:
+    """Return which positions `[B, extent]` are before the length."""
+    return rnp.less(rnp.arange(extent), rnp.expand_dims(lengths, -1))
