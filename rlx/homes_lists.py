@@ -422,13 +422,13 @@ rlx.passes.vmap vmap
 """,
     "scratch": """
 rlx.codegen.kernels.conv.winograd conv_channels_last/Winograd
-rlx.codegen.kernels.fourier.fourier dft dft_of_reals dft_to_reals dft_of_prime
+rlx.codegen.kernels.fourier.fourier dft dft_to_reals dft_of_reals dft_of_prime
 rlx.codegen.kernels.indexing gather_backward scatter_add scatter_mul scatter_max scatter_min
 rlx.codegen.kernels.linalg.decompositions eigh svd qr
 rlx.codegen.kernels.linalg.decompositions_lapack eigh/Library svd/Library qr/Library
 rlx.codegen.kernels.linalg.eigenvalues eig
 rlx.codegen.kernels.linalg.eigenvalues_lapack eig/Library
-rlx.codegen.kernels.linalg.factorization lu cholesky
+rlx.codegen.kernels.linalg.factorization cholesky lu
 rlx.codegen.kernels.linalg.factorization_lapack cholesky/Library lu/Library
 rlx.codegen.kernels.linalg.schur schur
 rlx.codegen.kernels.linalg.solve solve triangular_solve

@@ -116,7 +116,9 @@ def define_op(
     register_kernel(name)(kernel or _calling(definition, c_source or ""))
     if scratch is not None:
         elements = None if scratch_prim is None else lambda _: scratch_prim
-        register_scratch(name, elements=elements)(scratch)
+        register_scratch(name, elements=elements)(
+            lambda *operands, results, **attributes: scratch([*operands], results, **attributes)
+        )
     _register(definition, vjp, jvp, zero_derivative, no_derivative, vmap, version)
     return definition
 

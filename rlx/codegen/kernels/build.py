@@ -143,7 +143,7 @@ def _anchor_scratch(anchor: Node) -> int:
     operands = [operand.type for operand in anchor.operands]
     results = [result.type for result in anchor.results]
     chosen = {} if anchor.lowering is None else {"lowering": anchor.lowering}
-    return rule(operands, results, **chosen, **anchor.attrs.as_dict())
+    return rule(*operands, results=results, **chosen, **anchor.attrs.as_dict())
 
 
 def thunk_body(thunk: Thunk) -> Graph:

@@ -136,37 +136,28 @@ def _around(rank: int, axis: int, width: int) -> Groups:
     return axes[:axis], axes[axis : axis + width], axes[axis + width :]
 
 
-@kernel("gather_backward")
-def gather_backward(
-    scope: Scope, dy: Reader, indices: Reader, y: Writer, *, axis: int, size: Extent
-) -> None:
-    """Add the slices of `dy` into a table of zeros."""
-    del size  # the result's shape says it
-    axis = normalize_axis(axis, len(y.shape))
-    source = dy.grouped(_around(len(dy.shape), axis, len(indices.shape)))
-    _fold_slices(scope, source, indices, y, axis, sum_fold(y.dtype))
-
-
 def _scatter(fold_of: Callable[[DType], Fold]) -> Callable[..., None]:
-    """Return the kernel that folds rows of updates into rows of the fold's start."""
+    """Return the kernel that folds slices of updates into slices of the fold's start."""
 
-    def build(scope: Scope, updates: Reader, indices: Reader, y: Writer, **_: object) -> None:
-        source = updates.grouped(_around(len(updates.shape), 0, len(indices.shape)))
-        _fold_slices(scope, source, indices, y, 0, across_columns(fold_of(y.dtype)))
+    def build(
+        scope: Scope, updates: Reader, indices: Reader, y: Writer, *, axis: int = 0, **_: object
+    ) -> None:
+        axis = normalize_axis(axis, len(y.shape))
+        source = updates.grouped(_around(len(updates.shape), axis, len(indices.shape)))
+        _fold_slices(scope, source, indices, y, axis, across_columns(fold_of(y.dtype)))
 
     return build
 
 
-@scratch("gather_backward")
-def folds_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
+def folds_scratch(*_: TensorType, results: list[TensorType], **__: object) -> int:
     """Folds of 16-bit floats grow in f32 and are rounded once."""
-    del operands
     dtype = results[0].dtype
     single = results[0].bytes // dtype.size * Prim.F32.size
     return single if dtype.is_low_precision else 0
 
 
 _SCATTERED = {
+    "gather_backward": sum_fold,
     "scatter_add": sum_fold,
     "scatter_mul": prod_fold,
     "scatter_max": max_fold,

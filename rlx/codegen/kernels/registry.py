@@ -108,8 +108,8 @@ def no_kernel(name: str, *, because: str) -> None:
 
 ScratchRule: TypeAlias = Callable[..., int]
 SCRATCH: LazyTable[ScratchRule] = LazyTable("scratch")
-"""Thunk kind and kind of record (`lowered_key`) -> bytes of scratch, from `(operand types, result
-types, **attributes)`, and the record, as `lowering`, where there is one."""
+"""Thunk kind and kind of record (`lowered_key`) -> bytes of scratch, from `(*operand types,
+results=result types, **attributes)`, and the record, as `lowering`, where there is one."""
 
 
 SCRATCH_ELEMENTS: LazyTable[Callable[[DType], Prim]] = LazyTable("scratch elements")

@@ -42,11 +42,7 @@ Element: TypeAlias = Callable[[E, E], E]
 
 
 @scratch("conv_channels_last", lowering=Winograd)
-def winograd_scratch(
-    operands: list[TensorType], results: list[TensorType], *, lowering: Winograd, **_: object
-) -> int:
-    del results
-    x = operands[0]
+def winograd_scratch(x: TensorType, *_: TensorType, lowering: Winograd, **__: object) -> int:
     return lowering.workers * _words(lowering, static(x.shape[-1])) * x.dtype.size
 
 

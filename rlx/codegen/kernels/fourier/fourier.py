@@ -42,26 +42,10 @@ def _scratch_bytes(x: TensorType, points: int) -> int:
     return _groups(x) * 4 * points * _WIDEST
 
 
-@scratch("dft")
-def dft_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
-    del results
-    return _scratch_bytes(operands[0], upper(operands[0].shape[1]))
-
-
-@scratch("dft_of_reals")
-def dft_of_reals_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
-    return _scratch_bytes(operands[0], upper(results[0].shape[1]))
-
-
-@scratch("dft_to_reals")
-def dft_to_reals_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
-    return dft_scratch(operands, results)
-
-
-@scratch("dft_of_prime")
-def dft_of_prime_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
-    del results
-    return _scratch_bytes(operands[0], upper(operands[1].shape[1]) + 1)
+for _name in ("dft", "dft_to_reals"):
+    scratch(_name)(lambda x, *_, **__: _scratch_bytes(x, upper(x.shape[1])))
+scratch("dft_of_reals")(lambda x, *_, results, **__: _scratch_bytes(x, upper(results[0].shape[1])))
+scratch("dft_of_prime")(lambda x, y, *_, **__: _scratch_bytes(x, upper(y.shape[1]) + 1))
 
 
 @kernel("dft")

@@ -8,9 +8,10 @@ turned in the complex plane until what is between them is real; then all is as f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.arithmetic import (
@@ -42,6 +43,14 @@ _MOST_SWEEPS = 40
 """Over all pairs; ten do for any matrix of practical size."""
 
 
+def _scratch_of(sizes: Callable[..., list[tuple[int, int]]]) -> Callable[..., int]:
+    def scratch_bytes(a: TensorType, *, results: object, **attributes: Any) -> int:
+        del results
+        return scratch_of_rows(a, *sizes(a, **attributes))
+
+    return scratch_bytes
+
+
 # Eigenvalues
 
 
@@ -50,10 +59,7 @@ def _eigh_sizes(a: TensorType) -> list[tuple[int, int]]:
     return [(n, n), (n, n)]
 
 
-@scratch("eigh")
-def eigh_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
-    del results
-    return scratch_of_rows(operands[0], *_eigh_sizes(operands[0]))
+scratch("eigh")(_scratch_of(_eigh_sizes))
 
 
 @kernel("eigh")
@@ -160,12 +166,7 @@ def _svd_sizes(a: TensorType, *, full: bool) -> list[tuple[int, int]]:
     return [(m if full else n, m), (n, n), (1, n)]
 
 
-@scratch("svd")
-def svd_scratch(
-    operands: list[TensorType], results: list[TensorType], *, full: bool, **_: object
-) -> int:
-    del results
-    return scratch_of_rows(operands[0], *_svd_sizes(operands[0], full=full))
+scratch("svd")(_scratch_of(_svd_sizes))
 
 
 @kernel("svd")
@@ -284,12 +285,7 @@ def _qr_sizes(a: TensorType, *, full: bool) -> list[tuple[int, int]]:
     return [(n, m), (m if full else min(m, n), m), (1, min(m, n))]
 
 
-@scratch("qr")
-def qr_scratch(
-    operands: list[TensorType], results: list[TensorType], *, full: bool, **_: object
-) -> int:
-    del results
-    return scratch_of_rows(operands[0], *_qr_sizes(operands[0], full=full))
+scratch("qr")(_scratch_of(_qr_sizes))
 
 
 @kernel("qr")

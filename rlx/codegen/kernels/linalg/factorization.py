@@ -20,16 +20,9 @@ from rlx.codegen.kernels.slice_blocks import Block, blocks
 from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
-from rlx.ir.types import TensorType
 
-
-@scratch("cholesky")
-@scratch("lu")
-def factorization_scratch(
-    operands: list[TensorType], results: list[TensorType], **_: object
-) -> int:
-    del results
-    return SliceBatch.of(operands[0], 0).scratch_bytes
+for _name in ("cholesky", "lu"):
+    scratch(_name)(lambda a, **_: SliceBatch.of(a, 0).scratch_bytes)
 
 
 @kernel("cholesky")

@@ -118,9 +118,7 @@ def needs_room(*kinds: str) -> Callable[[RoomOf], RoomOf]:
     """
 
     def register(room_of: RoomOf) -> RoomOf:
-        def scratch_bytes(
-            operands: list[TensorType], results: list[TensorType], **attributes: Any
-        ) -> int:
+        def scratch_bytes(*operands: TensorType, results: object, **attributes: Any) -> int:
             del results
             return room_of(*operands, **attributes).scratch_bytes(operands[0])
 

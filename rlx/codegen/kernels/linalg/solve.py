@@ -30,11 +30,8 @@ def _solve_batch(a: TensorType, b: TensorType, *, vector: bool) -> SliceBatch:
 
 
 @scratch("solve")
-def solve_scratch(
-    operands: list[TensorType], results: list[TensorType], *, vector: bool, **_: object
-) -> int:
-    del results
-    return _solve_batch(*operands, vector=vector).scratch_bytes
+def solve_scratch(a: TensorType, b: TensorType, *, vector: bool, **_: object) -> int:
+    return _solve_batch(a, b, vector=vector).scratch_bytes
 
 
 @kernel("solve")
@@ -79,11 +76,8 @@ def _eliminate(block: Block, batch: SliceBatch, on_singular: str) -> Settled:
 
 
 @scratch("triangular_solve")
-def triangular_solve_scratch(
-    operands: list[TensorType], results: list[TensorType], *, left: bool, **_: object
-) -> int:
-    del results
-    batch = _triangular_batch(*operands, left=left)
+def triangular_solve_scratch(a: TensorType, b: TensorType, *, left: bool, **_: object) -> int:
+    batch = _triangular_batch(a, b, left=left)
     return batch.right_sides.scratch_bytes if batch.parts else 0
 
 

@@ -80,22 +80,18 @@ def _index_words(dtype: DType) -> int:
 
 
 @scratch("sort", elements=key_prim)
-def sort_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
-    del results
-    (x,) = operands
+def sort_scratch(x: TensorType, **_: object) -> int:
     return _scratch_words(x.shape, 1) * key_prim(x.dtype).size
 
 
 @scratch("argsort", elements=lambda _: Prim.I64)
-def argsort_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
-    del results
-    (x,) = operands
+def argsort_scratch(x: TensorType, **_: object) -> int:
     return _scratch_words(x.shape, _index_words(x.dtype)) * Prim.I64.size
 
 
 @scratch("topk", elements=lambda _: Prim.I64)
-def topk_scratch(operands: list[TensorType], results: list[TensorType], *, k: int) -> int:
-    return argsort_scratch(operands, results) if sorts_whole_rows(k) else 0
+def topk_scratch(x: TensorType, *, k: int, **_: object) -> int:
+    return argsort_scratch(x) if sorts_whole_rows(k) else 0
 
 
 def sorts_whole_rows(k: int) -> bool:
