@@ -186,10 +186,14 @@ def run_bounded(
             sys.stdout.flush()
             os._exit(status)
         end = time.monotonic() + WAITED * seconds
-        while not (done := os.wait4(child, os.WNOHANG))[0] and time.monotonic() < end:
-            time.sleep(0.1)
-        if waits := not done[0]:
-            os.killpg(child, signal.SIGKILL)
+        done = (0, 0, None)
+        try:
+            while not (done := os.wait4(child, os.WNOHANG))[0] and time.monotonic() < end:
+                time.sleep(0.1)
+        finally:
+            if waits := not done[0]:
+                os.killpg(child, signal.SIGKILL)
+        if waits:
             done = os.wait4(child, 0)
         status = os.waitstatus_to_exitcode(done[1])
         output.seek(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import string
 import struct
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.safetensors_file import read_safetensors
-from tests.language.tiny import HEAD_DIM, HEADS, HIDDEN, KV_HEADS, LAYERS, VOCABULARY, WIDE
+from tests.language.tiny import (
+    HEAD_DIM,
+    HEADS,
+    HIDDEN,
+    KV_HEADS,
+    LAYERS,
+    VOCABULARY,
+    WIDE,
+    text_metadata,
+)
 
 Array = NDArray[Any]
 
@@ -74,7 +82,7 @@ def write_folder(path: Path, weights: dict[str, Array], **more: Any) -> Path:
     path.mkdir(exist_ok=True)
     (path / "config.json").write_text(json.dumps(CONFIG | more))
     save_file(hub_tensors(weights), path / "model.safetensors")
-    tokens = ["<s>", "</s>", "Ġ", *string.ascii_letters, *string.digits, *"?.,:;!'-()_/+*="]
+    tokens = text_metadata()["tokenizer.ggml.tokens"]
     steps = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
              "use_regex": False}  # fmt: skip
     special = [

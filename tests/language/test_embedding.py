@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +97,11 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁un", "aff", "able", "▁able", 
          "▁日", "s"]  # fmt: skip
 
 
-def embedding_file(path: Path, **more: Any) -> Path:
+def embedding_file(path: Path, *, words: Sequence[str] = (), **more: Any) -> Path:
+    """Write a decoder that embeds texts; `words` are tokens, too."""
     weights = random_weights()
     keys = {
-        "tokenizer.ggml.model": "bert", "tokenizer.ggml.tokens": WORDS,
+        "tokenizer.ggml.model": "bert", "tokenizer.ggml.tokens": [*WORDS, *words],
         "tokenizer.ggml.seperator_token_id": 3, "tokenizer.ggml.cls_token_id": 2,
         "tokenizer.ggml.unknown_token_id": 1, "general.architecture": "qwen3", **more,
     }  # fmt: skip
