@@ -172,6 +172,8 @@ class Compiler:
         if library is not None:
             linking = [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file)]
             linking += ["-o", str(library)]
+            if library.suffix == ".dll":
+                linking.append(f"-Wl,--out-implib,{library.with_suffix('.lib')}")
             self._link(linking, _linked(libraries), stays="-fopenmp" in extra)
         archive = directory / f"lib{name}.a"
         archive.unlink(missing_ok=True)

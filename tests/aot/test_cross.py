@@ -108,6 +108,8 @@ def test_a_library_has_the_name_and_format_of_its_system(
     artifact = aot(graph, tmp_path, name="step", params=params_of(graph), target=target)
     assert artifact.library == tmp_path / name
     assert artifact.library.read_bytes().startswith(magic)
+    imports = [path.name for path in tmp_path.glob("*.lib")]
+    assert imports == (["step.lib"] if name.endswith(".dll") else [])
     assert artifact.archive is not None
     assert artifact.archive.stat().st_size > 0
 
