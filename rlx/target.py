@@ -82,6 +82,9 @@ class Target:
     is_serial: bool = False
     """True if one thread runs the code: no kernel keeps scratch for each of several."""
 
+    shares_panels: bool = False
+    """True if panels of weights are as wide for few rows as for many: programs share them."""
+
     schedules: str = ""
     """Schedules of contractions, as `rlx.ir.schedules` reads them, in place of chosen ones."""
     requires_schedules: bool = False

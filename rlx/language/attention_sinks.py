@@ -29,7 +29,8 @@ def with_sinks(
         ops.transpose(ops.reshape(x, shape=(keys, shared, width)), perm=(1, 0, 2)) for x in (k, v)
     )
     scores = ops.reshape(ops.matmul(q, swapped(k)) * scale, shape=(shared, group, queries, keys))
-    scores = ops.where(_hidden(q, queries, keys, window), MASKED_SCORE, scores)
+    hidden = _hidden(q, queries, keys, window)
+    scores = scores if hidden is None else ops.where(hidden, MASKED_SCORE, scores)
     sink = ops.expand(
         ops.reshape(sinks, shape=(shared, group, 1, 1)), shape=(shared, group, queries, 1)
     )
@@ -43,11 +44,17 @@ def with_sinks(
     return result
 
 
-def _hidden(q: Value, queries: Extent, keys: Extent, window: int | None) -> Value:
+def _hidden(q: Value, queries: Extent, keys: Extent, window: int | None) -> Value | None:
     """Return which keys a query does not see, by positions counted from the last."""
-    own, other = (
-        ops.reverse(q.graph.iota(type=TensorType(DType.I64, shape), axis=axis), axes=(axis,))
-        for axis, shape in ((2, (1, 1, queries, 1)), (3, (1, 1, 1, keys)))
-    )
-    hidden: Value = other < own
-    return hidden if window is None else ops.logical_or(hidden, other > own + window)
+
+    def from_last(axis: int, shape: tuple[Extent, ...]) -> Value:
+        at: Value = q.graph.iota(type=TensorType(DType.I64, shape), axis=axis)
+        result: Value = ops.reverse(at, axes=(axis,))
+        return result
+
+    earlier = from_last(3, (1, 1, 1, keys))
+    if queries == 1:  # without a constant: those of programs over one arena are the same
+        return None if window is None else earlier > window
+    earlier = earlier - from_last(2, (1, 1, queries, 1))
+    later: Value = earlier < 0
+    return later if window is None else ops.logical_or(later, earlier > window)

@@ -171,7 +171,8 @@ def compile_together(
     What `setup` lays out, and what runs replace in place, is in memory once; runs take turns.
     A graph that has a name is built only if no program is kept under it.
     """
-    target, chosen = with_schedules(detect_target(), None), choose_backend(backend)
+    target = replace(with_schedules(detect_target(), None), shares_panels=True)
+    chosen = choose_backend(backend)
     lapack = Lapack(partial(has_lapack, target))
     cache, count = ProgramCache.here(chosen, target, lapack), thread_count(threads, target)
     made = [_obtain(graph, cache, count) for graph in graphs]

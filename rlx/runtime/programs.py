@@ -181,7 +181,7 @@ def _of(graph: Graph) -> str | None:
 def machine_parts(target: Target) -> tuple[str, ...]:
     """Return what code depends on; the number of cores is not among it."""
     caches = (str(size) for size in (target.l1, target.l2, target.l3, target.multiply_units))
-    asked = {"strict": target.is_strict, "serial": target.is_serial}
+    asked = {"strict": target.is_strict, "serial": target.is_serial, "shared": target.shares_panels}
     chosen = (name for name, holds in asked.items() if holds)
     machine = (target.architecture, target.vendor, target.cpu)
     disabled = (f"without {name}" for name in target.disabled_passes)

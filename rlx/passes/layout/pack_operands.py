@@ -210,11 +210,14 @@ def _choose(node: Node, target: Target) -> Choice:
         if in_place is not None:
             return in_place
     lanes = target.lanes(found.size)
-    tile = choose_tile(found.rows, columns, lanes, target.vector_registers)
+    shares = target.shares_panels and is_prepared(b)
+    choose = shared_tile if shares else choose_tile
+    tile = choose(found.rows, columns, lanes, target.vector_registers)
     one_panel = is_one_panel(found.width, tile, transposed=right)
     if one_panel and upper(found.inner) * columns >= _MIN_PANEL:
         return Why.ONE_PANEL.because(columns, lowering=found.scheduled(tile, packed=False))
-    return _packing(found, _uncrowded(found, tile, target.vector_registers))
+    tile = tile if shares else _uncrowded(found, tile, target.vector_registers)
+    return _packing(found, tile)
 
 
 def is_one_panel(columns: Extent, tile: Schedule, *, transposed: bool) -> bool:
@@ -454,6 +457,13 @@ def choose_tile(
     elif vectors == _NARROW and _wastes(columns, lanes, vectors):
         rows, vectors = _wider(rows, vectors, columns, lanes, budget)
     return Schedule(rows, vectors * lanes, lanes)
+
+
+def shared_tile(height: int, columns: int, lanes: int, registers: int) -> Schedule:
+    """Choose the tile for `height` rows whose panels are those of many rows."""
+    many = choose_tile(_SOME_ROWS, columns, lanes, registers)
+    tiles = -(-height // many.rows)
+    return replace(many, rows=max(1, -(-height // max(1, tiles))))
 
 
 def _wider(rows: int, vectors: int, columns: int, lanes: int, budget: int) -> tuple[int, int]:
