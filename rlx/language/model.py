@@ -4,8 +4,8 @@
     for token in model.generate(model.tokenizer.encode("Once upon"), max_tokens=64):
         ...
 
-Both programs run over one arena: weights, keys and values are in memory once. Models of floats have
-an arena for each; what one program has computed is copied when the other takes over.
+Both programs run over one arena: weights, keys and values are in memory once. Where that cannot be
+each has its own, and what one program has computed is copied when the other takes over.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def compiled_over_one_state(
 ) -> tuple[Executable, ...]:
     """Compile graphs of the same params, with a state of zeros.
 
-    Matrices of floats are laid out for so many rows, and then each program has an arena.
+    Where the programs keep other values, each has an arena.
     """
     try:
         programs = compile_together(graphs, **options)

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from rlx.errors import UnsupportedError
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
-from rlx.ir.ops.bounded_scan import scan_to_extent
+from rlx.ir.ops.bounded_scan import scan_chunks, scan_to_extent
+from rlx.ir.ops.linalg import swapped
+from rlx.ir.ops.state_space import chunk_decays
+from rlx.ir.shape import upper
 from rlx.language.convolution import causal_convolution, columns
 from rlx.language.layer_builder import LayerBuilder
+
+_CHUNK = 64
+"""Rows that are taken together, by products."""
+_LEAST_CHUNK = 8
+"""Below this they are taken one by one."""
 
 _LEAST_SQUARE = 1e-6
 """Added to the squares of queries and keys of the delta net, which are divided by their length."""
@@ -65,8 +74,49 @@ def _scanned(before: Value, rate: Value, rows: list[Value]) -> tuple[Value, Valu
         first = [ops.reshape(row, shape=row.shape[1:]) for row in rows]
         after, y = _advanced(before, rate, *first)
         return after, ops.reshape(y, shape=(1, *y.shape))
-    after, y = scan_to_extent((before,), (rate,), rows, body=body, length=steps)
-    return after, y
+    size = min(_CHUNK, upper(steps))
+    if size < _LEAST_CHUNK:
+        after, y = scan_to_extent((before,), (rate,), rows, body=body, length=steps)
+        return after, y
+    return scan_chunks(before, (rate,), rows, body=_chunk(before, rate, rows, size), size=size)
+
+
+def _chunk(before: Value, rate: Value, rows: list[Value], size: int) -> Graph:
+    """Take `size` rows by products: the dual of the recurrence (Dao and Gu, 2024)."""
+    body = Graph("state_space_chunk")
+    state = body.input("state", before.shape, before.dtype)
+    rates = body.input("rate", rate.shape, rate.dtype)
+    left = body.input("left", (size,), DType.I64)
+    u, delta, b, c = (
+        body.input(name, (size, *row.shape[1:]), row.dtype)
+        for name, row in zip(("u", "delta", "b", "c"), rows, strict=True)
+    )
+    _, texts, groups, members, width = u.shape
+    assert isinstance(members, int)
+    assert isinstance(width, int)
+    all_heads = (texts, groups, members * width)
+    delta = ops.transpose(delta, perm=(1, 2, 3, 0))
+    logs = delta * _as_column(rates)
+    reached, decays = ops.cumsum(logs, axis=3), chunk_decays(left, logs)
+    given = ops.transpose(u, perm=(1, 2, 3, 0, 4)) * _as_column(delta)
+    b, c = (ops.transpose(part, perm=(1, 2, 0, 3)) for part in (b, c))
+    scores = ops.reshape(ops.matmul(c, swapped(b)), shape=(texts, groups, 1, size, size))
+    y = ops.matmul(decays * scores, given)
+    found = ops.matmul(c, swapped(ops.reshape(state, shape=(*all_heads, state.shape[-1]))))
+    found = ops.reshape(found, shape=(texts, groups, size, members, width))
+    y = y + ops.transpose(found, perm=(0, 1, 3, 2, 4)) * _as_column(ops.exp(reached))
+    end = ops.narrow(reached, axis=3, start=size - 1, length=1)
+    kept = swapped(given * swapped(ops.narrow(decays, axis=3, start=size - 1, length=1)))
+    added = ops.matmul(ops.reshape(kept, shape=(*all_heads, size)), b)
+    following = _as_column(ops.exp(end)) * state + ops.reshape(added, shape=state.shape)
+    body.set_outputs([following, ops.transpose(y, perm=(3, 0, 1, 2, 4))])
+    return body
+
+
+def _as_column(x: Value) -> Value:
+    """Append an axis of extent 1."""
+    result: Value = ops.reshape(x, shape=(*x.shape, 1))
+    return result
 
 
 def _advanced(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from typing import TYPE_CHECKING
 
 from rlx.ir.digest import graph_digest
@@ -29,8 +30,11 @@ def passing_params(plan: MemoryPlan) -> tuple[str, ...]:
 def residents_digest(plan: MemoryPlan) -> str | None:
     """Return a digest of what the residents are, how `setup` makes them, and their offsets.
 
-    What a run writes in place of a param, its next value, is none of them.
+    What a run writes in place of a param, its next value, is none of them. None if bodies of loops
+    and branches have residents of their own, which other programs overwrite.
     """
+    if any(map(_has_residents, itertools.chain(*plan.bodies.values()))):
+        return None
     first = setup_nodes(plan.graph)
     places = {
         value: slot.offset
@@ -40,6 +44,12 @@ def residents_digest(plan: MemoryPlan) -> str | None:
     digest = graph_digest(_apart(plan.graph, list(places)))
     offsets = list(places.values())
     return None if digest is None else hashlib.sha256(f"{digest} {offsets}".encode()).hexdigest()
+
+
+def _has_residents(plan: MemoryPlan) -> bool:
+    """True if values of a body, or of bodies in it, stay from run to run."""
+    own = any(slot.resident for slot in plan.slots.values())
+    return own or any(map(_has_residents, itertools.chain(*plan.bodies.values())))
 
 
 def _apart(graph: Graph, values: list[Value]) -> Graph:

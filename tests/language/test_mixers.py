@@ -194,6 +194,15 @@ def test_logits_are_those_of_transformers(case: str, form: str, tmp_path: Path) 
         ours.reset()
 
 
+@pytest.mark.parametrize("quantize", [None, "q8_0"])
+@pytest.mark.parametrize("case", ["llama4", *list(CASES)[2:]])
+def test_weights_are_in_memory_once(case: str, quantize: str | None, tmp_path: Path) -> None:
+    """Also where matrices are floats: steps read them as prompts do."""
+    folder_of(case, tmp_path)
+    model = load(tmp_path, context=64, threads=1, quantize=quantize)
+    assert len({program.arena for program in model._programs}) == 1
+
+
 def test_newer_files_of_qwen3_next_have_other_matrices(tmp_path: Path) -> None:
     """Queries, keys and values in one, the gate in another; rows of all tokens in one run."""
     torch: Any = pytest.importorskip("torch")

@@ -7,15 +7,21 @@ from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.bounded_scan import scan_to_extent
-from rlx.ir.ops.elementwise import cast, exp
+from rlx.ir.ops.bounded_scan import scan_chunks, scan_to_extent
+from rlx.ir.ops.elementwise import cast, exp, where
 from rlx.ir.ops.linalg import matmul
-from rlx.ir.ops.reduction import reduce_sum
-from rlx.ir.ops.shape import expand, reshape, transpose
-from rlx.ir.shape import Shape
+from rlx.ir.ops.reduction import cumsum, reduce_sum
+from rlx.ir.ops.shape import expand, narrow, reshape, transpose
+from rlx.ir.ops.solve import triangular_solve
+from rlx.ir.shape import Shape, upper
 from rlx.ir.types import TensorType
 
 _FAMILY = "control"
+
+_CHUNK = 64
+"""Steps of the delta rule that are taken together."""
+_LEAST_CHUNK = 8
+"""Below this they are taken one by one."""
 
 
 @composite(_FAMILY, Trait.ALL_ELEMENTS)
@@ -85,11 +91,17 @@ def gated_delta_net(
     if state is not None:
         _require("state", state, (batch, heads, state_size, state_size))
     rows = [_time_first(_wide(value)) for value in (q, k, v, g, beta)]
+    size = min(_CHUNK, upper(steps))
     first = _zeros(q.graph, rows[0].dtype, (batch, heads, state_size, state_size))
     if state is not None:
         first = _wide(state)
-    body = _delta_step(first.type, [row.type for row in rows], state_size)
-    last, y = scan_to_extent((first,), (), rows, body=body, length=steps)
+    types = [row.type for row in rows]
+    if size < _LEAST_CHUNK:
+        body = _delta_step(first.type, types, state_size)
+        last, y = scan_to_extent((first,), (), rows, body=body, length=steps)
+    else:
+        body = _delta_chunk(first.type, types, size)
+        last, y = scan_chunks(first, (), rows, body=body, size=size)
     return _narrowed(_time_first(y), q), _narrowed(last, q)
 
 
@@ -107,6 +119,57 @@ def _delta_step(state: TensorType, rows: list[TensorType], size: int) -> Graph:
     y = matmul(_with_axis(q, 2), following) * size**-0.5
     step.set_outputs([following, reshape(y, shape=v.shape)])
     return step
+
+
+def _delta_chunk(state: TensorType, rows: list[TensorType], size: int) -> Graph:
+    """Take `size` steps by products (Yang et al., 2024).
+
+    What step t adds to the state is `k_t` times a row `u_t`, which depends on those of the steps
+    before it: `u_t = beta_t * (v_t - k_t @ S_t)`, where `S_t` is the state at the chunk's beginning
+    and what these steps have added, decayed. So the rows are the solution of a triangular system.
+    """
+    chunk = Graph("delta_chunk")
+    memory, left = _input(chunk, "state", state), chunk.input("left", (size,), DType.I64)
+    q, k, v, g, beta = (
+        _by_head(chunk.input(name, (size, *type.shape[1:]), type.dtype))
+        for name, type in zip(("q", "k", "v", "g", "beta"), rows, strict=True)
+    )
+    reached = cumsum(g, axis=2)
+    decays = chunk_decays(left, g)
+    gate, weight = _with_axis(exp(reached), 3), _with_axis(beta, 3)
+    keys = transpose(k, perm=(0, 1, 3, 2))
+    system = weight * decays * matmul(k, keys)
+    own = weight * (v - gate * matmul(k, memory))
+    added = triangular_solve(system, own, lower=True, unit_diagonal=True)
+    y = matmul(decays * matmul(q, keys), added) + gate * matmul(q, memory)
+    end = narrow(reached, axis=2, start=size - 1, length=1)
+    kept = k * transpose(narrow(decays, axis=2, start=size - 1, length=1), perm=(0, 1, 3, 2))
+    following = _with_axis(exp(end), 3) * memory + matmul(transpose(kept, perm=(0, 1, 3, 2)), added)
+    width = int(q.shape[-1])
+    chunk.set_outputs([following, transpose(y * width**-0.5, perm=(2, 0, 1, 3))])
+    return chunk
+
+
+def chunk_decays(left: Value, logs: Value) -> Value:
+    """Return what remains at each step of a chunk of what each of its steps adds: 0 of later ones.
+
+    `left` counts the steps down, and `logs`, `[..., steps]`, are those of the decays. They are
+    summed for each pair of steps: differences of sums from the first step on would be inexact.
+    """
+    rank, (size,) = logs.rank - 1, left.shape
+    ones = (1,) * rank
+    of_row, of_column = (reshape(left, shape=(*ones, *shape)) for shape in ((size, 1), (1, size)))
+    is_after = of_row < of_column
+    # Its zeros, too: a constant would be kept from run to run.
+    since = where(is_after, _with_axis(logs, rank + 1), cast(is_after, to=logs.dtype))
+    is_added = cast(of_row <= of_column, to=logs.dtype)
+    decays: Value = exp(cumsum(since, axis=rank)) * is_added
+    return decays
+
+
+def _by_head(x: Value) -> Value:
+    """Turn `[steps, batch, heads, ...]` to `[batch, heads, steps, ...]`."""
+    return transpose(x, perm=(1, 2, 0, *range(3, x.rank)))
 
 
 def _input(graph: Graph, name: str, type: TensorType) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
-from rlx.ir.shape import Extent
+from rlx.ir.shape import Dim, Extent
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.vmap import vmap
 from tests.loop_programs import Array, everywhere, graph_of
@@ -264,3 +265,65 @@ def test_gradients_over_symbolic_steps_are_those_of_the_steps_that_run(op: str) 
         feeds = at_extent(graph, size)
         for got, expected in zip(compiled.run(feeds), evaluate(gradient(size), feeds), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def by_steps(*given: Any) -> Any:
+    """The delta rule as it is defined, in f64."""
+    q, k, v, g, beta, state = given
+    state, out = state.astype(np.float64), []
+    for t in range(q.shape[1]):
+        state = state * np.exp(g[:, t])[..., None, None]
+        read = np.einsum("bhk,bhkv->bhv", k[:, t], state)
+        state = state + np.einsum("bhk,bhv->bhkv", k[:, t], beta[:, t, :, None] * (v[:, t] - read))
+        out.append(np.einsum("bhk,bhkv->bhv", q[:, t], state) / np.sqrt(q.shape[-1]))
+    return np.stack(out, axis=1), state
+
+
+@pytest.mark.parametrize("steps", [8, 64, 65, 150])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_chunks_of_the_delta_rule_are_its_steps(steps: int, symbolic: bool) -> None:
+    """With gates that forget nothing and all, and fewer steps than there may be."""
+    rng = np.random.default_rng(steps)
+    q, k, v = (rng.standard_normal((1, steps, 2, 8)).astype(np.float32) for _ in range(3))
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    g = -rng.choice([0.0, 0.1, 3.0, 200.0], (1, steps, 2)).astype(np.float32)
+    beta = rng.random((1, steps, 2), np.float32)
+    state = rng.standard_normal((1, 2, 8, 8)).astype(np.float32)
+    extent: Extent = Dim("steps", max=200) if symbolic else steps
+    graph = Graph("delta")
+    given = [
+        graph.input(name, (1, extent, *array.shape[2:]))
+        for name, array in (("q", q), ("k", k), ("v", v), ("g", g), ("beta", beta))
+    ]
+    given.append(graph.input("state", state.shape))
+    graph.set_outputs(ops.gated_delta_net(*given, state_size=8))
+    feeds = [q, k, v, g, beta, state]
+    expected = by_steps(*feeds)
+    for found, wanted in zip(rlx.compile(graph)(*feeds), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_gradient_through_chunks_is_that_through_steps() -> None:
+    """A sum of results by the gate of each step, against differences in f64."""
+    rng = np.random.default_rng(0)
+    shapes = {"q": (1, 12, 1, 4), "k": (1, 12, 1, 4), "v": (1, 12, 1, 4), "g": (1, 12, 1),
+              "beta": (1, 12, 1)}  # fmt: skip
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    feeds["g"] = -np.abs(feeds["g"])
+    feeds["k"] /= np.linalg.norm(feeds["k"], axis=-1, keepdims=True)
+
+    def loss(*given: Value) -> Value:
+        return ops.reduce_sum(ops.gated_delta_net(*given, state_size=4)[0], axes=(0, 1, 2, 3))
+
+    step = grad_with_loss(graph_of("loss", types_of(feeds), loss), list(feeds))
+    _, *found = rlx.compile(step)(*feeds.values(), np.float32(1))
+    zero = np.zeros((1, 1, 4, 4))
+    for name, gradient in zip(feeds, found, strict=True):
+        for at in [(0, 0, 0), (0, 5, 0), (0, 11, 0)]:
+            sums = []
+            for change in (1e-5, -1e-5):
+                moved = {key: value.astype(np.float64) for key, value in feeds.items()}
+                moved[name][at] += change
+                sums.append(by_steps(*moved.values(), zero)[0].sum())
+            wanted = (sums[0] - sums[1]) / 2e-5
+            np.testing.assert_allclose(gradient[at].sum(), wanted, rtol=1e-3, atol=1e-3)
