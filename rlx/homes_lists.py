@@ -353,7 +353,7 @@ rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backwar
     identity widened swap_last diagonal_of times
 rlx.ir.ops.sort_stages INDEX_BITS MOST_BLOCKS key_bits even_digits block_count sort_keys
     radix_counts radix_move sorted_values radix_starts sort_by_digits argsort_by_digits
-rlx.ir.ops.state_space selective_scan gated_delta_net
+rlx.ir.ops.state_space selective_scan gated_delta_net chunk_decays
 rlx.ir.ops.stored_products Elements stored_matmul StoredConvAttributes stored_conv
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.windows im2col col2im gathered_windows scattered_windows
