@@ -21,27 +21,12 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     return nn.gelu(x, approximate=approximate == "tanh")
 
 
-@elementwise("elu")
-def elu(x: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Any:
-    negative = rnp.minimum(x, 0) * input_scale
-    return rnp.where(rnp.greater(x, 0), x * scale, rnp.expm1(negative) * (alpha * scale))
-
-
 @elementwise("softplus")
 def softplus(x: Any, beta: Any = 1, threshold: Any = 20) -> Any:
     """The operand itself above `threshold`."""
     scaled = x * beta
     is_large = rnp.greater(scaled, threshold)
     return rnp.where(is_large, x, rnp.log1p(rnp.exp(rnp.where(is_large, 0, scaled))) / beta)
-
-
-@rule("_safe_softmax", typed=True)
-def safe_softmax(result: Any, x: Any, axis: int, dtype: Any = None) -> Any:
-    """0 along rows that hold nothing but minus infinity."""
-    del dtype
-    x = x.astype(_wide(result.dtype))
-    is_masked = rnp.all(rnp.isneginf(x), axis=axis, keepdims=True)
-    return rnp.where(is_masked, 0, nn.softmax(rnp.where(is_masked, 0, x), axis=axis))
 
 
 def _along(apply: Callable[..., Any]) -> Callable[..., Any]:

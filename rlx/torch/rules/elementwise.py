@@ -213,13 +213,6 @@ def _floating(x: Any) -> Any:
     return x if x.value.dtype.is_differentiable else x.astype("f32")
 
 
-@elementwise("nan_to_num")
-def nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
-    if not x.value.dtype.is_float:
-        return x
-    return rnp.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
-
-
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar", typed=True)
 def where(result: Any, condition: Any, x: Any, y: Any) -> Any:
     def cast(value: Any) -> Any:

@@ -326,12 +326,6 @@ def nonzero_static(x: Any, *, size: int, fill_value: int = -1) -> Any:
     return rnp.stack(found, -1)
 
 
-@rule("one_hot", typed=True)
-def one_hot(result: Any, x: Any, classes: int) -> Any:
-    del result
-    return rnp.equal(rnp.expand_dims(x, -1), rnp.arange(classes)).astype("i64")
-
-
 @rule("prims.copy_to", typed=True)
 def copy_to(result: Any, x: Any, source: Any) -> Any:
     del x

@@ -184,27 +184,6 @@ def logcumsumexp(x: Any, axis: int) -> Any:
     return rnp.cumlogsumexp(x, axis) if x.ndim else x
 
 
-@rule("linalg_vector_norm", typed=True)
-def vector_norm(
-    result: Any, x: Any, order: Any = 2, axes: Any = None, keepdim: bool = False, **_: Any
-) -> Any:
-    if not x.value.dtype.is_complex:
-        x = wide(x, result.dtype)
-    chosen = kept_axes(x, axes)
-    size = rnp.abs(x)
-    if order == math.inf:
-        return rnp.max(size, chosen, keepdims=keepdim)
-    if order == -math.inf:
-        return rnp.min(size, chosen, keepdims=keepdim)
-    if order == 0:
-        return rnp.sum(rnp.not_equal(x, 0).astype(size.value.dtype), chosen, keepdims=keepdim)
-    if order == 1:
-        return rnp.sum(size, chosen, keepdims=keepdim)
-    if order == 2:
-        return rnp.sqrt(rnp.sum(rnp.square(size), chosen, keepdims=keepdim))
-    return rnp.power(rnp.sum(rnp.power(size, order), chosen, keepdims=keepdim), 1.0 / order)
-
-
 @rule("equal")
 def equal(x: Any, y: Any) -> Any:
     return rnp.all(rnp.equal(x, y)) if x.shape == y.shape else rnp.asarray(False)
