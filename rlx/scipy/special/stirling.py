@@ -13,17 +13,29 @@ STIRLING = (
 )  # fmt: skip
 
 
+_PAST_ROOT = (
+    7.541166252875723e-4, 1.7236295716332268e-3, 1.213937694018118e-3, 2.7401320672102054e-4,
+    2.9785098998158717e-5, -2.8812799749817694e-7, -6.768156845898208e-7, -2.825172049076427e-7,
+    -1.1390221481942853e-7, -2.8664707438509067e-8, -7.171191077665245e-9, -2.318414020192983e-9,
+    -4.564898581618955e-10, -1.2047906590079773e-10, -4.468928180107781e-11,
+    -2.1691110324657025e-12, -2.008896299743132e-12, -1.3568791321063794e-12,
+)  # fmt: skip
+"""What is past 1 of `root_of_gamma(a) / sqrt(2 pi (a + 1/6))` for `a` from 1 up.
+
+From the lowest degree up, in `3.5 / (a + 3/4) - 1`, by Chebyshev points; it is off by 1.3e-18.
+"""
+
+
 def root_of_gamma(a: Any) -> Any:
-    """Return `gamma(a + 1) exp(a) / a**a`, which is almost `sqrt(2 pi a)`."""
-    large = rnp.greater_equal(a, 10)
-    high, low = rnp.where(large, a, 10.0), rnp.where(large, 1.0, a)
-    by_series = rnp.sqrt(2 * math.pi * high) * stirling(high)
-    steps = rnp.clip(rnp.floor(low - 0.5), 0, 9)
-    first = low - steps  # gamma(low + 1) = (low)(low - 1) ... (first + 1) gamma(first + 1)
-    product = rnp.exp(log_gamma_1p(first))
-    for step in range(1, 10):
-        product = rnp.where(rnp.less_equal(step, steps), product * (first + step), product)
-    return rnp.where(large, by_series, product * (rnp.exp(low) / rnp.power(low, low)))
+    """Return `gamma(a + 1) exp(a) / a**a`, which is almost `sqrt(2 pi a)`, for positive `a`."""
+    is_small = rnp.less(a, 1)
+    above = rnp.where(is_small, a + 1, a)
+    past = polynomial(_PAST_ROOT, 3.5 / (above + 0.75) - 1)
+    root = rnp.sqrt(2 * math.pi * (above + 1 / 6))
+    root = root + root * past
+    # gamma(a + 1) is gamma(a + 2) / (a + 1)
+    low = rnp.clip(a, 1e-300, 1)
+    return rnp.where(is_small, root * rnp.exp(low * rnp.log1p(1 / low) - 1), root)
 
 
 def stirling(a: Any) -> Any:
