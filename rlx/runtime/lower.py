@@ -26,12 +26,16 @@ _HALF_WIDE = 32
 
 def c_passes(target: Target) -> tuple[KernelPass, ...]:
     """Return what kernels in C go through: one file has the same bits from every compiler."""
+    from rlx.codegen.c.byte_loops import explicit_byte_loops
     from rlx.codegen.c.vector_width import explicit_vectors
     from rlx.codegen.loops.passes.order_sums import order_sums
 
     wide = target.vector_bytes > _HALF_WIDE
     spelled = (explicit_vectors(target.vector_bytes),) if wide else ()
-    return (order_sums(target.vector_bytes), *spelled)
+    rounding = (
+        (explicit_byte_loops(target.vector_bytes),) if target.vector_bytes >= _HALF_WIDE else ()
+    )
+    return (order_sums(target.vector_bytes), *rounding, *spelled)
 
 
 def lower_for(

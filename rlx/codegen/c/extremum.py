@@ -1,11 +1,11 @@
-"""The lesser and the greater of vectors.
+"""The lesser and the greater of vectors, and their elements rounded.
 
 clang turns `a < b ? a : b` in every lane into one instruction. GCC does so for scalars, but
 compares and blends vectors, in case a NaN were to count, and takes integers lane by lane where many
 of them follow each other. So it is given its own name of the instruction, which lets the second
 operand win just as the expression does. Integers of 64 bits have no such instruction before
 AVX-512: both compilers are given a comparison of whole vectors and a blend, which clang turns into
-the instruction where there is one.
+the instruction where there is one. Of 16 elements GCC rounds 8 at a time, through memory.
 """
 
 from __future__ import annotations
@@ -35,6 +35,22 @@ def extremum_instruction(op: BinaryOp, type: ValueType) -> str:
     macro, instruction = _INSTRUCTIONS[type]
     call = f"__builtin_ia32_{instruction.format(op=op.value)}"
     return f"#if defined({macro}) && !defined(__clang__)\n  return {call};"
+
+
+_ROUNDINGS: Mapping[ValueType, tuple[str, str]] = {
+    ValueType(Prim.F32, 16): ("__AVX512F__", "rndscaleps_mask(x, 4, x, -1, 4)"),
+    ValueType(Prim.F32, 8): ("__AVX__", "roundps256(x, 4)"),
+    ValueType(Prim.F32, 4): ("__SSE4_1__", "roundps(x, 4)"),
+}
+"""As above; 4 is the rounding mode in use, to the nearest, ties to even."""
+
+
+def rounding_instruction(type: ValueType) -> str:
+    """Return the statement by which GCC rounds all elements, after its condition, or nothing."""
+    if type not in _ROUNDINGS:
+        return ""
+    macro, call = _ROUNDINGS[type]
+    return f"#if defined({macro}) && !defined(__clang__)\n  return __builtin_ia32_{call};"
 
 
 def is_blended(type: ValueType) -> bool:

@@ -11,7 +11,7 @@ import re
 from rlx.codegen.c.bf16_dots import BF16_HEADER, bf16_dot_instruction
 from rlx.codegen.c.byte_dots import byte_dot_header, byte_dot_instruction
 from rlx.codegen.c.byte_lookups import byte_lookup_header, byte_lookup_instruction
-from rlx.codegen.c.extremum import extremum_instruction, is_blended
+from rlx.codegen.c.extremum import extremum_instruction, is_blended, rounding_instruction
 from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
 from rlx.codegen.c.spelling import mask_prim, memory_typedef, scalar_type, unsigned, vector_typedef
@@ -273,7 +273,8 @@ class Prelude:
     def vector_unary(self, op: UnaryOp, type: ValueType) -> str:
         prim = type.prim
         function = libm(op, prim) if prim.is_float else self.absolute(prim)
-        return self.lanewise(op.value, type, "x", f"{function}(x[i])")
+        rounding = rounding_instruction(type) if op is UnaryOp.ROUND_EVEN else ""
+        return self.lanewise(op.value, type, "x", f"{function}(x[i])", instruction=rounding)
 
     def vector_extremum(self, op: BinaryOp, type: ValueType) -> str:
         sign = "<" if op is BinaryOp.MIN else ">"
