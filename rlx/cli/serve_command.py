@@ -8,6 +8,9 @@ from pathlib import Path
 from rlx.cli.language_models import model_of
 from rlx.cli.output import show
 from rlx.errors import UnsupportedError
+from rlx.language.config import DecoderConfig
+from rlx.language.embedding import EmbeddingModel, load_embedding
+from rlx.language.model import LanguageModel, open_model
 
 
 def execute(arguments: Namespace) -> int:
@@ -19,7 +22,19 @@ def execute(arguments: Namespace) -> int:
         raise UnsupportedError(
             f"rlx serve needs the package {error.name}", remedy="pip install rlx[serve]"
         ) from error
-    model = model_of(arguments)
+    file = open_model(arguments.model, quantize=arguments.quantize)
+    model: LanguageModel | EmbeddingModel
+    if DecoderConfig.of(file).causal:
+        model = model_of(arguments)
+    else:
+        model = load_embedding(
+            arguments.model,
+            context=arguments.context,
+            backend=arguments.backend,
+            threads=arguments.threads,
+            accuracy=arguments.accuracy,
+            quantize=arguments.quantize,
+        )
     app = application(
         model,
         name=Path(arguments.model).stem,

@@ -34,8 +34,8 @@ from rlx.runtime.executable import Executable
 if TYPE_CHECKING:
     from rlx.runtime.reference import ReferenceExecutable
 
-_BY_NUMBER = {1: "mean", 2: "cls", 3: "last"}
-"""Of `pooling_type` in GGUF files."""
+_BY_NUMBER = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
+"""Of `pooling_type` in GGUF files: "none" and "rank", the score of a pair of texts, are refused."""
 _BY_SETTING = {
     "pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
     "pooling_mode_lasttoken": "last",
@@ -69,7 +69,7 @@ class EmbeddingModel:
         tokens = [self.tokenizer.encode_whole(text) for text in given]
         vectors = np.zeros((len(given), self.config.hidden), np.float32)
         for number, of_text in enumerate(tokens):
-            vectors[number] = self._pooled(self.rows(of_text))
+            vectors[number] = self.pooled(of_text)
         if normalize:
             lengths = np.sqrt(np.sum(vectors * vectors, axis=1, keepdims=True))
             vectors /= np.maximum(lengths, np.finfo(np.float32).tiny)
@@ -78,16 +78,22 @@ class EmbeddingModel:
     def rows(self, tokens: Iterable[int]) -> NDArray[np.float32]:
         """Return what the model gives for each token of a text, `[tokens, hidden]`."""
         checked = checked_tokens(tokens, self.config.vocabulary)
-        if not 1 <= len(checked) <= self.context:
-            raise InputError(
-                f"a text of {len(checked)} tokens; the context has {self.context}",
-                remedy="divide the text, or load the model with a larger context if it has one",
-            )
+        self.require_fits(checked)
         with self.file.releasing():
             (rows,) = self._program(np.array(checked, np.int32))
         return np.asarray(rows)
 
-    def _pooled(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def require_fits(self, tokens: Sequence[int]) -> None:
+        """Raise InputError for a text that has no tokens or too many."""
+        if not 1 <= len(tokens) <= self.context:
+            raise InputError(
+                f"a text of {len(tokens)} tokens; the context has {self.context}",
+                remedy="divide the text, or load the model with a larger context if it has one",
+            )
+
+    def pooled(self, tokens: Iterable[int]) -> NDArray[np.float32]:
+        """Return the vector of a text's tokens, not normalized."""
+        rows = self.rows(tokens)
         if self.pooling == "mean":
             mean: NDArray[np.float32] = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
             return mean
@@ -139,7 +145,7 @@ def stated_pooling(file: ModelFile) -> Any:
     if not isinstance(file, Checkpoint):
         architecture = file.metadata["general.architecture"]
         number = file.metadata.get(f"{architecture}.pooling_type")
-        return _BY_NUMBER.get(number) if isinstance(number, int) else None
+        return _BY_NUMBER.get(number, str(number)) if isinstance(number, int) else None
     settings = file.settings("1_Pooling/config.json")
     names = [
         name for name in settings if name.startswith("pooling_mode_") and settings[name] is True

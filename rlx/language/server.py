@@ -14,11 +14,12 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import field
-from typing import Any, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -26,13 +27,17 @@ from starlette.routing import Route
 
 from rlx.dataclass import dataclass
 from rlx.errors import InputError, RlxError
-from rlx.language.embedding import stated_pooling
+from rlx.language.embedding import EmbeddingModel, stated_pooling
+from rlx.language.encoder_engine import EncoderEngine
 from rlx.language.engine import Engine, EngineFullError, Job, Piece
 from rlx.language.grammar import Matcher
 from rlx.language.model import LanguageModel, require_one_of
 from rlx.language.openai_requests import Body, tool_calls
 from rlx.language.streaming import TextStream
 from rlx.language.text import Pooling, Text, require_keep
+
+Array: TypeAlias = NDArray[Any]
+_T = TypeVar("_T")
 
 _MOST_ALTERNATIVES = 20
 _MOST_ANSWERS = 16
@@ -83,14 +88,9 @@ class _Answers:
 
     async def unless_left(self, request: Request) -> list[list[Piece]] | None:
         """Return the pieces of each job, or None if the client leaves before."""
-        leaving = asyncio.ensure_future(_disconnected(request))
-        reading = asyncio.ensure_future(self.whole())
         try:
-            await asyncio.wait({leaving, reading}, return_when=asyncio.FIRST_COMPLETED)
-            return reading.result() if reading.done() else None
+            return await _unless_left(request, self.whole())
         finally:
-            leaving.cancel()
-            reading.cancel()
             self.cancel()
 
     def usage(self) -> dict[str, int]:
@@ -103,7 +103,7 @@ class _Answers:
 
 
 def application(
-    model: LanguageModel,
+    model: LanguageModel | EmbeddingModel,
     *,
     name: str,
     slots: int = 8,
@@ -113,37 +113,48 @@ def application(
     """Return the application; its engine runs while it does.
 
     With `keep` an answer goes on where the context is full: the first `keep` tokens and the newer
-    half of the others remain.
+    half of the others remain. A model of embeddings has no texts to complete, and no slots.
     """
-    require_keep(keep, model.context)
-    engine = Engine(model, slots, ends=model.tokenizer.end_tokens, keep=keep)
-    service = _Service(engine, name, limits or Limits())
+    chosen = limits or Limits()
+    service: _Writing | _Encoding
+    posts: dict[str, Any] = {}
+    if isinstance(model, EmbeddingModel):
+        encoder = EncoderEngine(model)
+        service = _Encoding(model, name, chosen, encoder)
+        start, close = _nothing, encoder.close
+        posts = {"/v1/chat/completions": service.refuse, "/v1/completions": service.refuse}
+    else:
+        require_keep(keep, model.context)
+        engine = Engine(model, slots, ends=model.tokenizer.end_tokens, keep=keep)
+        service = _Writing(model, name, chosen, engine)
+        posts = {"/v1/chat/completions": service.chat, "/v1/completions": service.complete}
+        start, close = engine.start, engine.close
 
     @contextlib.asynccontextmanager
     async def running(_: Starlette) -> AsyncIterator[None]:
-        engine.start()
+        start()
         try:
             yield
         finally:
-            await asyncio.to_thread(engine.close)
+            await asyncio.to_thread(close)
 
-    posts = {
-        "/v1/chat/completions": service.chat,
-        "/v1/completions": service.complete,
-        "/v1/embeddings": service.embed,
-    }
+    posts["/v1/embeddings"] = service.embed
     routes = [Route(path, service.answering(use), methods=["POST"]) for path, use in posts.items()]
     routes += [Route("/v1/models", service.models), Route("/health", service.health)]
     return Starlette(routes=routes, lifespan=running)
 
 
+def _nothing() -> None:
+    """Start nothing: the thread of an encoder starts at its first text."""
+
+
 @dataclass(eq=False)
 class _Service:
-    engine: Engine
+    """What endpoints for all models share."""
+
+    model: LanguageModel | EmbeddingModel
     name: str
     limits: Limits
-    compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Of grammars: the first one reads the vocabulary."""
 
     async def models(self, _: Request) -> Response:
         model = {"id": self.name, "object": "model", "created": 0, "owned_by": "rlx"}
@@ -180,6 +191,89 @@ class _Service:
             if len(data) > self.limits.body_bytes:
                 return None
         return bytes(data)
+
+    def _tokens(self, body: Body, name: str, given: Any) -> list[int]:
+        """Return the tokens of a text, or of a list of them."""
+        if isinstance(given, str):
+            return self.model.tokenizer.encode(given)
+        if not isinstance(given, list) or not all(type(token) is int for token in given):
+            raise body.error(name, "a string or a list of tokens")
+        vocabulary = self.model.config.vocabulary
+        if not all(0 <= token < vocabulary for token in given):
+            raise body.error(name, f"made of tokens below {vocabulary}")
+        return given
+
+    async def embed(self, request: Request, body: Body) -> Response:
+        """Answer with vectors of length 1: pooled rows of the last layer, as the file says."""
+        given, encoding = body.fields.get("input"), body.fields.get("encoding_format") or "float"
+        is_list = isinstance(given, list) and all(isinstance(each, str | list) for each in given)
+        several: list[Any] = given if is_list and given is not None else [given]
+        encode = self.model.tokenizer.encode_whole
+        prompts = [
+            encode(each) if isinstance(each, str) else self._tokens(body, "input", each)
+            for each in several
+        ]
+        if not prompts:
+            raise body.error("input", "one text, or several")
+        if encoding not in ("float", "base64"):
+            raise body.error("encoding_format", "float or base64")
+        width = self.model.config.hidden
+        body.integer("dimensions", None, width, width)
+        pooled = await self.pooled(prompts, request)
+        if pooled is None:
+            return Response(status_code=499)
+        data = []
+        for number, each in enumerate(pooled):
+            vector = each / max(float(np.linalg.norm(each)), 1e-12)
+            found: Any = vector.tolist()
+            if encoding == "base64":
+                found = base64.b64encode(vector.astype("<f4").tobytes()).decode()
+            data.append({"object": "embedding", "index": number, "embedding": found})
+        count = sum(map(len, prompts))
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        return JSONResponse({"object": "list", "data": data, "model": self.name, "usage": usage})
+
+    async def pooled(self, prompts: list[list[int]], request: Request) -> list[Array] | None:
+        """Return a vector for each text, or None if the client leaves before."""
+        raise NotImplementedError
+
+
+@dataclass(eq=False)
+class _Encoding(_Service):
+    """Embeddings by an encoder."""
+
+    engine: EncoderEngine
+
+    async def pooled(self, prompts: list[list[int]], request: Request) -> list[Array] | None:
+        return await _unless_left(request, self.engine.pooled(prompts))
+
+    async def refuse(self, request: Request, body: Body) -> Response:
+        """Refuse to write."""
+        del request, body
+        raise InputError(
+            f"{self.name} is a model of embeddings, which writes no text", remedy="ask for those"
+        )
+
+
+@dataclass(eq=False)
+class _Writing(_Service):
+    """Completions and embeddings by a decoder."""
+
+    engine: Engine
+    compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Of grammars: the first one reads the vocabulary."""
+
+    async def pooled(self, prompts: list[list[int]], request: Request) -> list[Array] | None:
+        pooling: Pooling = stated_pooling(self.model.file) or "mean"
+        require_one_of("pooling of the model", pooling, get_args(Pooling))
+        texts = [Text(prompt, pooling=pooling) for prompt in prompts]
+        at_a_time = self.engine.slots
+        for first in range(0, len(texts), at_a_time):
+            some = texts[first : first + at_a_time]
+            answers = self._answers(some, 0, [TextStream(self.model.tokenizer) for _ in some])
+            if await answers.unless_left(request) is None:
+                return None
+        return [text.embedding for text in texts]
 
     async def _submit(self, body: Body, prompt: list[int], alternatives: int | None) -> _Answers:
         """Let the engine answer a prompt, once all of the body is checked."""
@@ -245,53 +339,6 @@ class _Service:
         wanted = body.integer("logprobs", None, 0, _MOST_ALTERNATIVES)
         answers = await self._submit(body, prompt, wanted)
         return await _Form(self, answers, body, "text_completion", "cmpl").response(request)
-
-    def _tokens(self, body: Body, name: str, given: Any) -> list[int]:
-        """Return the tokens of a text, or of a list of them."""
-        if isinstance(given, str):
-            return self.engine.model.tokenizer.encode(given)
-        if not isinstance(given, list) or not all(type(token) is int for token in given):
-            raise body.error(name, "a string or a list of tokens")
-        vocabulary = self.engine.model.config.vocabulary
-        if not all(0 <= token < vocabulary for token in given):
-            raise body.error(name, f"made of tokens below {vocabulary}")
-        return given
-
-    async def embed(self, request: Request, body: Body) -> Response:
-        """Answer with vectors of length 1: pooled rows of the last layer, as the file says."""
-        given, encoding = body.fields.get("input"), body.fields.get("encoding_format") or "float"
-        is_list = isinstance(given, list) and all(isinstance(each, str | list) for each in given)
-        several: list[Any] = given if is_list and given is not None else [given]
-        encode = self.engine.model.tokenizer.encode_whole
-        prompts = [
-            encode(each) if isinstance(each, str) else self._tokens(body, "input", each)
-            for each in several
-        ]
-        if not prompts:
-            raise body.error("input", "one text, or several")
-        if encoding not in ("float", "base64"):
-            raise body.error("encoding_format", "float or base64")
-        model = self.engine.model
-        body.integer("dimensions", None, model.config.hidden, model.config.hidden)
-        pooling: Pooling = stated_pooling(model.file) or "mean"
-        require_one_of("pooling of the model", pooling, get_args(Pooling))
-        texts = [Text(prompt, pooling=pooling) for prompt in prompts]
-        at_a_time = self.engine.slots
-        for first in range(0, len(texts), at_a_time):
-            some = texts[first : first + at_a_time]
-            answers = self._answers(some, 0, [TextStream(model.tokenizer) for _ in some])
-            if await answers.unless_left(request) is None:
-                return Response(status_code=499)
-        data = []
-        for number, text in enumerate(texts):
-            vector = text.embedding / max(float(np.linalg.norm(text.embedding)), 1e-12)
-            found: Any = vector.tolist()
-            if encoding == "base64":
-                found = base64.b64encode(vector.astype("<f4").tobytes()).decode()
-            data.append({"object": "embedding", "index": number, "embedding": found})
-        count = sum(map(len, prompts))
-        usage = {"prompt_tokens": count, "total_tokens": count}
-        return JSONResponse({"object": "list", "data": data, "model": self.name, "usage": usage})
 
 
 @dataclass(eq=False)
@@ -409,13 +456,25 @@ class _Form:
         return {"content": content, "refusal": None}
 
     def _text(self, token: int | None) -> str:
-        tokenizer = self.service.engine.model.tokenizer
+        tokenizer = self.service.model.tokenizer
         return "" if token is None else tokenizer.bytes_of(token).decode("utf-8", "replace")
 
     def _log(self, token: int | None, log: float) -> dict[str, Any]:
-        tokenizer = self.service.engine.model.tokenizer
+        tokenizer = self.service.model.tokenizer
         data = list(tokenizer.bytes_of(token)) if token is not None else []
         return {"token": self._text(token), "logprob": log, "bytes": data}
+
+
+async def _unless_left(request: Request, answer: Coroutine[Any, Any, _T]) -> _T | None:
+    """Return an answer, or None if the client leaves before; then it is cancelled."""
+    leaving = asyncio.ensure_future(_disconnected(request))
+    answering = asyncio.ensure_future(answer)
+    try:
+        await asyncio.wait({leaving, answering}, return_when=asyncio.FIRST_COMPLETED)
+        return answering.result() if answering.done() else None
+    finally:
+        leaving.cancel()
+        answering.cancel()
 
 
 async def _disconnected(request: Request) -> None:

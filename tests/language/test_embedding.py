@@ -164,9 +164,13 @@ def test_what_is_no_embedding_is_refused(tmp_path: Path) -> None:
         load_embedding(path).rows([1] * 33)
     with pytest.raises(InputError, match="there is no pooling 'max'"):
         load_embedding(path, pooling="max")  # type: ignore[arg-type]
-    unsaid = embedding_file(tmp_path / "u.gguf", **{"qwen3.pooling_type": 0})
+    unsaid = write_model(tmp_path / "u.gguf", "qwen3", random_weights(), packed=False)
     with pytest.raises(InputError, match="does not say how rows are pooled"):
         load_embedding(unsaid)
+    for number, name in ((0, "none"), (4, "rank"), (7, "7")):
+        other = embedding_file(tmp_path / "o.gguf", **{"qwen3.pooling_type": number})
+        with pytest.raises(InputError, match=f"there is no pooling '{name}'"):
+            load_embedding(other)
     encoder = embedding_file(tmp_path / "e.gguf", **{"qwen3.attention.causal": False})
     with pytest.raises(UnsupportedError, match="writes no text"):
         load(encoder)

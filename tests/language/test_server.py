@@ -7,6 +7,7 @@ import json
 import re
 import string
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rlx.ir.graph import Graph
 from rlx.language import engine
 from rlx.language.batch import Batch
 from rlx.language.decoder import Decoder
+from rlx.language.embedding import load_embedding
 from rlx.language.engine import Engine, Job, Piece
 from rlx.language.model import LanguageModel, load
 from rlx.language.openai_requests import tool_calls
@@ -53,9 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
 class Served:
     """An application and a loop in which its clients run."""
 
-    def __init__(
-        self, model: LanguageModel, limits: Limits | None = None, keep: int | None = None
-    ) -> None:
+    def __init__(self, model: Any, limits: Limits | None = None, keep: int | None = None) -> None:
         self.app = application(model, name="tiny", slots=2, limits=limits, keep=keep)
         self.loop = asyncio.new_event_loop()
         self.running = self.app.router.lifespan_context(self.app)
@@ -360,3 +360,48 @@ def test_calls_of_tools_are_found_in_answers() -> None:
     assert tool_calls(call * 2) == ("", found * 2)
     for text in ("none", "<tool_call>{}</tool_call>", "<tool_call>[</tool_call> ", "<tool_call>"):
         assert tool_calls(text) == (text, [])
+
+
+@pytest.mark.parametrize("pooling", [1, 2, 3])
+def test_an_encoder_answers_with_its_vectors(pooling: int, tmp_path: Path) -> None:
+    """Many at a time, and refuses what is too long, what is no text, and to write."""
+    keys = {"attention.causal": False, "pooling_type": pooling}
+    path = write_model(tmp_path / "m.gguf", "llama", random_weights(), packed=True, **keys)
+    model = load_embedding(path, context=16, threads=1)
+    served = Served(model)
+    texts: list[Any] = [["ab", "cde"], "fg", [3, 4, 5]]
+
+    async def ask() -> list[Any]:
+        async with served.client() as client:
+            posts = [client.post("/v1/embeddings", json={"input": text}) for text in texts * 4]
+            return list(await asyncio.gather(*posts))
+
+    answers = served.loop.run_until_complete(ask())
+    assert all(answer.status_code == 200 for answer in answers)
+    found = [[each["embedding"] for each in answer.json()["data"]] for answer in answers]
+    for number in range(0, 12, 3):
+        np.testing.assert_allclose(found[number], model.embed(texts[0]), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[number + 1], model.embed(["fg"]), rtol=1e-5, atol=1e-6)
+        vector = model.pooled([3, 4, 5])
+        vector /= np.linalg.norm(vector)
+        np.testing.assert_allclose(found[number + 2][0], vector, rtol=1e-5, atol=1e-6)
+    for path_, body in (
+        ("/v1/embeddings", {"input": [1] * 17}), ("/v1/embeddings", {"input": [10**6]}),
+        ("/v1/embeddings", {}), (CHAT, {"messages": HELLO}), (PLAIN, {"prompt": "a"}),
+    ):  # fmt: skip
+        assert served.post(path_, body).status_code == 400
+    served.close()
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "none"), (4, "rank")])
+def test_ways_of_pooling_that_are_none_here_are_refused(
+    number: int, name: str, tmp_path: Path
+) -> None:
+    path = write_model(
+        tmp_path / "m.gguf", "llama", random_weights(), packed=True, pooling_type=number
+    )
+    served = Served(load(path, context=32, threads=1))
+    answer = served.post("/v1/embeddings", {"input": "ab"})
+    served.close()
+    assert answer.status_code == 400
+    assert f"there is no pooling of the model '{name}'" in answer.json()["error"]["message"]

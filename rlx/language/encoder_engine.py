@@ -1,0 +1,49 @@
+"""Vectors of texts for many callers: one thread computes, a text at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.dataclass import dataclass
+from rlx.language.embedding import EmbeddingModel
+from rlx.language.engine import EngineFullError
+
+
+@dataclass(eq=False)
+class EncoderEngine:
+    """Pools texts of many callers by one model."""
+
+    model: EmbeddingModel
+    most_waiting: int = 64
+    _waiting: int = 0
+    _thread: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="rlx-serve")
+    )
+
+    async def pooled(self, texts: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
+        """Return a vector for the tokens of each text; what cancels this leaves the others out."""
+        for tokens in texts:
+            self.model.require_fits(tokens)
+        if self._waiting >= self.most_waiting:
+            raise EngineFullError(
+                f"{self._waiting} requests wait already, {self.most_waiting} at most",
+                remedy="try again later",
+            )
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return [
+                await loop.run_in_executor(self._thread, self.model.pooled, tokens)
+                for tokens in texts
+            ]
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
