@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from rlx.codegen.kernels import has_kernel
+from rlx.codegen.kernels.build import WIDEST
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.reference import evaluate
+from rlx.target import Target
 from tests.codegen.kernels.native import Array, Case, case_of
 from tests.records import OpRecord, records
 
@@ -45,10 +47,11 @@ class Built:
             agree(self.case.name, self.record, expected, result)
 
 
-def build(use: Use) -> Built:
+def build(use: Use, target: Target = WIDEST) -> Built:
+    """Build the kernel of a use."""
     record, dtype = use
     name = re.sub(r"\W", "_", f"{record.id}_{dtype}")
-    return Built(record, dtype, case_of(record.graph(dtype), name))
+    return Built(record, dtype, case_of(record.graph(dtype), name, target=target))
 
 
 def uses() -> list[Use]:

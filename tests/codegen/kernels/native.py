@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.codegen.kernels import build_kernel, scratch_bytes
+from rlx.codegen.kernels.build import WIDEST
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Kernel, Module, Prim
 from rlx.codegen.loops.visit import functions_of
@@ -22,6 +23,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import evaluate
 from rlx.ir.types import TensorType
+from rlx.target import Target
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -67,11 +69,11 @@ def thunk_of(node: Node, in_place: bool = False) -> tuple[Thunk, int]:
     return thunk, place
 
 
-def case_of(graph: Graph, name: str, *, in_place: bool = False) -> Case:
+def case_of(graph: Graph, name: str, *, in_place: bool = False, target: Target = WIDEST) -> Case:
     """Build the kernel of a graph's one node, and an entry that runs all of it."""
     (node,) = (node for node in graph.nodes if node.op.name not in ("input", "param"))
     thunk, size = thunk_of(node, in_place)
-    kernel = build_kernel(thunk, f"kernel_{name}")
+    kernel = build_kernel(thunk, f"kernel_{name}", target=target)
     k = KernelBuilder(f"run_{name}")
     arena = k.argument("arena", Prim.U8, writable=True, may_alias=True)
     scalars = [k.scalar(variable.name) for variable in kernel.scalars]
