@@ -52,28 +52,26 @@ def dynamics(x: Any, u: Any) -> Any:
     return move(x, LIMIT * rnp.tanh(u[0]))
 
 
-def follow(plan: Plan, mean: Any) -> Any:
-    """Return the inputs with which the rest of a plan is followed from a state, and one more.
+def rest_of(plan: Plan) -> Plan:
+    """Return a plan from its second step on, whose last one is repeated."""
+    return rlx.tree_map(  # type: ignore[no-any-return]
+        lambda rows: rnp.concatenate([rows[1:], rows[-1:]]), plan
+    )
+
+
+def plan_ahead(mean: Any, start: Plan, iterations: int) -> Plan:
+    """Return a plan from a state, improved from one that is followed with its feedback.
 
     Without feedback a trajectory around the upright pole would leave it within the horizon.
     """
-
-    def step(x: Any, row: Plan) -> Any:
-        u = row.inputs + row.gains @ (x - row.states)
-        return dynamics(x, u), u
-
-    rest = rlx.tree_map(lambda rows: rnp.concatenate([rows[1:], rows[-1:]]), plan)
-    return rlx.scan(step, mean, rest)[1]
-
-
-def plan_ahead(mean: Any, start: Any, iterations: int) -> Plan:
-    """Return a plan from a state, improved from inputs `[HORIZON, 1]`."""
     found = rlx.optimize.ilqr(
         dynamics,
         lambda x, u: STEP * (distance(x) + u[0] ** 2),
         lambda x: 10 * distance(x),
         mean,
-        start,
+        start.inputs,
+        states=start.states,
+        gains=start.gains,
         max_iterations=iterations,
     )
     return Plan(found.states[:-1], found.inputs, found.gains)
@@ -83,13 +81,14 @@ def control(memory: Memory, measured: Any) -> tuple[Memory, Any]:
     """Return what is kept, and the force `[]` until the next measurement, from `[2]` numbers."""
     force = LIMIT * rnp.tanh(memory.plan.inputs[0, 0])
     mean, covariance = estimate(memory.mean, memory.covariance, force, measured)
-    plan = plan_ahead(mean, follow(memory.plan, mean), ITERATIONS)
+    plan = plan_ahead(mean, rest_of(memory.plan), ITERATIONS)
     return Memory(mean, covariance, plan), LIMIT * rnp.tanh(plan.inputs[0, 0])
 
 
 def first_memory() -> Memory:
     """Return the hanging pole at rest, and a plan that swings it up, computed here."""
-    mean, start = np.array([0, 0, np.pi, 0]), 0.5 * np.sin(np.arange(HORIZON) * 0.2)[:, None]
+    mean, inputs = np.array([0, 0, np.pi, 0]), 0.5 * np.sin(np.arange(HORIZON) * 0.2)[:, None]
+    start = Plan(np.zeros((HORIZON, 4)), inputs, np.zeros((HORIZON, 1, 4)))
     plan = rlx.jit(lambda mean, start: plan_ahead(mean, start, 60))(mean, start)
     still = Plan(mean[None], np.zeros((1, 1)), np.zeros((1, 1, 4)))
     late = rlx.tree_map(lambda first, rest: np.concatenate([first, rest[:-1]]), still, plan)

@@ -84,10 +84,6 @@ class _Control(NamedTuple):
         last, (states, inputs) = scan(step, self.x, rows)
         return rnp.concatenate([states, last[None]]), inputs
 
-    def rollout(self, inputs: Any) -> Any:
-        """Return the states that inputs lead to."""
-        return self.follow(lambda _, u: u, inputs)[0]
-
     def hamiltonian(self, x: Any, u: Any, costate: Any) -> Any:
         """Return the cost of a stage and of what the next state, weighted by its costate, adds."""
         return self.cost(x, u) + costate @ self.dynamics(x, u)
@@ -132,13 +128,18 @@ def ilqr(
     x: Any,
     inputs: Any,
     *,
+    states: Any = None,
+    gains: Any = None,
     tolerance: float | None = None,
     max_iterations: int = 50,
 ) -> ILQRSolution:
     """Minimize the cost of a trajectory from the state `x`, `[n]`, over inputs, `[steps, m]`.
 
     `dynamics(x, u)` returns the next state, `cost(x, u)` and `final_cost(x)` scalars. The given
-    inputs are the start; those of the last solution, shifted by a step, are a warm one.
+    inputs are the start; those of the last solution, shifted by a step, are a warm one. Given the
+    plan's `states`, `[steps, n]`, and `gains`, `[steps, m, n]`, too, the start follows it by
+    `inputs[t] + gains[t] @ (x - states[t])`: where dynamics are unstable, the inputs alone lead
+    away from it.
 
         plan = rlx.optimize.ilqr(cart_pole, effort, distance, x, np.zeros((50, 1)))
         u = plan.inputs[0]
@@ -149,7 +150,8 @@ def ilqr(
     capture, are those of the solution, by the implicit function theorem; NaN if there is none.
 
     Raises:
-        ShapeError: `x` is no vector, or `inputs` no matrix.
+        ShapeError: `x` is no vector, `inputs` no matrix, or the plan's states or gains are missing
+            or of another shape.
     """
     dtype = rnp.result_type(x, inputs, 0.0)
     x, inputs = rnp.asarray(x, dtype), rnp.asarray(inputs, dtype)
@@ -163,13 +165,13 @@ def ilqr(
     limit = float(np.finfo(np.dtype(dtype)).eps) ** 0.5 if tolerance is None else tolerance
 
     def solve(_: Any, start: _Trajectory) -> Any:
-        found = _iterate(control, start.inputs, limit, max_iterations)
+        found = _iterate(control, followed, start.inputs, limit, max_iterations)
         costates = control.costates(found.states, found.inputs)
         trajectory = _Trajectory(found.states[1:], found.inputs, costates)
         return trajectory, (found.gains, found.status, found.count)
 
-    unknown = rnp.zeros((inputs.shape[0], x.shape[0]), dtype)
-    start = _Trajectory(unknown, inputs, unknown)
+    followed, inputs = control.follow(*_policy(x, states, inputs, gains))
+    start = _Trajectory(followed[1:], inputs, rnp.zeros_like(followed[1:]))
     found, (gains, status, count) = custom_root(
         control.conditions, start, solve, solve_stages, has_aux=True
     )
@@ -179,9 +181,26 @@ def ilqr(
     return ILQRSolution(states, found.inputs, gains, total, status, count)
 
 
-def _iterate(control: _Control, inputs: Any, tolerance: float, max_iterations: int) -> _State:
-    """Return the last state of the search from a start."""
-    states = control.rollout(inputs)
+def _policy(x: Any, states: Any, inputs: Any, gains: Any) -> tuple[Callable[[Any, Any], Any], Any]:
+    """Return how the start is followed, and the rows that say it."""
+    if states is None and gains is None:
+        return lambda _, u: u, inputs
+    (steps, m), n = shape_of(inputs), shape_of(x)[0]
+    given = [() if rows is None else shape_of(rows) for rows in (states, gains)]
+    if given != [(steps, n), (steps, m, n)]:
+        raise ShapeError(
+            f"ilqr: a plan of states of shape {given[0]} and gains of shape {given[1]}",
+            source=calling_source(),
+            remedy=f"give states {(steps, n)} and gains {(steps, m, n)}, or neither",
+        )
+    states, gains = rnp.asarray(states, inputs.dtype), rnp.asarray(gains, inputs.dtype)
+    return lambda x, row: row[1] + row[2] @ (x - row[0]), (states, inputs, gains)
+
+
+def _iterate(
+    control: _Control, states: Any, inputs: Any, tolerance: float, max_iterations: int
+) -> _State:
+    """Return the last state of the search from a trajectory."""
     (steps, m), (n,) = shape_of(inputs), shape_of(control.x)
     zero = rnp.zeros((), inputs.dtype)
     unsolved = np.int32(Status.MAX_ITERATIONS)

@@ -14,7 +14,7 @@ OPTIONAL_PASSES = (
     "sort-rows", "tile-attention", "hoist-updates", "update-in-place", "scaled-products",
     "exact-products", "fold-constants", "simplify", "common-subexpressions", "byte-tables",
     "fold-collectives", "hoist-collectives", "bundle-collectives", "simplify-loops",
-    "absorb-transposes", "fuse-loop-bodies", "scalar-regions", "use-lapack", "share-factors",
+    "absorb-transposes", "scalar-regions", "fuse-loop-bodies", "use-lapack", "share-factors",
     "split-sorts", "sort-side-by-side", "split-phases", "channels-last", "tile-convolutions",
     "use-blas", "pack-operands", "tile-ragged", "loop-invariant-code-motion", "propagate-reshapes",
     "start-collectives", "recompute-formulas", "fuse", "row-regions", "share-bodies",

@@ -189,6 +189,7 @@ def pipeline(
             simplify_loops,  # after common subexpressions: equal operands are one value
             absorb_transposes,  # after loops are tidy, while their bodies may change
             dead_code,  # transposes that only loops read
+            scalar_regions(target, sparse_only=True),  # before loops are kernels
             fuse_loop_bodies,  # before what suits large bodies
             scalar_regions(target),  # before what suits larger arrays, as libraries and panels
             *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems

@@ -41,6 +41,29 @@ def test_a_linear_system_has_the_gain_of_the_regulator_in_one_iteration() -> Non
     )
 
 
+def test_the_start_follows_a_plan_by_its_gains() -> None:
+    def unstable(x: Any, u: Any) -> Any:
+        return 2 * x + u
+
+    def cost(x: Any, u: Any) -> Any:
+        return x @ x + u @ u
+
+    steps, x = 30, np.array([0.1])
+    states, gains = np.zeros((steps, 1)), np.full((steps, 1, 1), -1.5)
+
+    @rlx.jit
+    def started(x: Any, **plan: Any) -> Any:
+        inputs = np.zeros((steps, 1))
+        return ilqr(unstable, cost, lambda x: x @ x, x, inputs, max_iterations=0, **plan)
+
+    np.testing.assert_allclose(started(x).states[-1], 0.1 * 2.0**steps)
+    followed = started(x, states=states, gains=gains)
+    np.testing.assert_allclose(followed.states[:, 0], 0.1 * 0.5 ** np.arange(steps + 1))
+    np.testing.assert_allclose(followed.inputs, -1.5 * followed.states[:-1])
+    with pytest.raises(ShapeError, match=r"plan of states of shape \(30, 1\) and gains of shape"):
+        started(x, states=states)
+
+
 def swing_up(angle: Any, effort: Any) -> Any:
     """Turn a hanging pendulum up, with little torque."""
 

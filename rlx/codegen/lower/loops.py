@@ -56,6 +56,8 @@ def while_lowering(node: Node, place: Placement) -> list[AnyThunk]:
     condition, body = place.plan.bodies[node]
     whole = [place.ref(value) for value in places(node)]
     checked = _inside(place, node, condition, whole, loops=1)
+    graph, count = place.plan.graph, node.results[-1]
+    is_counted = count in graph.outputs or bool(graph.once(Graph.users)[count])
     loop = LoopThunk(
         node=node,
         phase=place.phase,
@@ -64,7 +66,7 @@ def while_lowering(node: Node, place: Placement) -> list[AnyThunk]:
         depth=place.depth,
         condition=_thunks(checked),
         predicate=checked.ref(condition.graph.outputs[0]),
-        trips=place.ref(node.results[-1]),
+        trips=place.ref(count) if is_counted else None,
         number=place.numbers.get(node),
     )
     return [*_first_carries(node, place, loop_signature(node).num_carries), loop]

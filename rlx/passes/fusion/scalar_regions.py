@@ -37,8 +37,10 @@ FEWEST_KERNELS = 3
 _FREE = (Trait.MOVEMENT, Trait.GENERATED, Trait.VIEW)
 
 
-def scalar_regions(target: Target) -> GraphPass:
+def scalar_regions(target: Target, *, sparse_only: bool = False) -> GraphPass:
     """Return the pass that forms `scalar_region` nodes within the target's budget of code.
+
+    If `sparse_only`, where there are known zeros and no vectors.
 
         %4: f32[2, 2] = matmul %0, %1
         %5: f32[2, 2] = add %4, %2         ->      %6: f32[2] = scalar_region %0, %1, %2, %3
@@ -49,6 +51,8 @@ def scalar_regions(target: Target) -> GraphPass:
 
     def form(graph: Graph) -> Rewritten:
         budget, is_sparse = target.scalar_budget, not target.has_vectors
+        if sparse_only and not (is_sparse and has_known_zeros(graph)):
+            return unchanged(graph)
         regions = find_regions(
             graph, budget, target.scalar_fold, longest=target.scalar_axis, is_sparse=is_sparse
         )

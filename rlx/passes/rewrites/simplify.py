@@ -6,6 +6,7 @@ from rlx.ir.graph import Graph
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass
 from rlx.passes.rewrites.simplify_arithmetic import ARITHMETIC
 from rlx.passes.rewrites.simplify_shape import MOVEMENT
+from rlx.passes.rewrites.simplify_systems import SYSTEMS
 
 
 @graph_pass
@@ -16,4 +17,4 @@ def simplify(graph: Graph) -> Rewritten:
     %2: f32[4] = neg %1      ->      return %0
     return %2
     """
-    return apply_rewrites(graph, (*ARITHMETIC, *MOVEMENT))
+    return apply_rewrites(graph, (*ARITHMETIC, *MOVEMENT, *SYSTEMS))

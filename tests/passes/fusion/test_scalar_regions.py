@@ -155,6 +155,32 @@ def test_bodies_of_loops_have_regions_too() -> None:
     assert [node.op for node in body.nodes if node.op is not ops.input] == [ops.scalar_region]
 
 
+def test_bodies_with_known_zeros_become_regions_before_loops_are_kernels() -> None:
+    def program(zeros: str) -> Graph:
+        return graph(
+            f"""
+            %0: f32[2, 2] = input "p"
+            %1: f32[2, 2] = scan %0 {{body = graph @body {{
+              %0: f32[2, 2] = input "p"
+              %1: f32[2, 2] = constant {zeros}[1.0, 0.0, 0.0, 2.0]
+              %2: f32[2, 2] = matmul %1, %0
+              %3: f32[2, 2] = matmul %2, %1
+              %4: f32[2, 2] = matmul %3, %0
+              return %4
+            }}, length = 4, num_carries = 1, num_consts = 0}}
+            return %1
+            """
+        )
+
+    small = named_target("cortex-m4")
+    early = scalar_regions(small, sparse_only=True)
+    (body,) = (n.attribute("body") for n in early(program("structural ")).nodes if n.op is ops.scan)
+    assert body.nodes[-1].op is ops.scalar_region
+    for text, target in (("", small), ("structural ", SERVER)):
+        given = program(text)
+        assert scalar_regions(target, sparse_only=True)(given) is given
+
+
 def test_what_depends_on_params_alone_stays_in_setup() -> None:
     text = """
         %0: f32[4, 4] = param "w"

@@ -10,6 +10,7 @@ import pytest
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.parser import parse_graph
 from rlx.ir.reference import evaluate
 from rlx.passes.rewrites.simplify import simplify
 from rlx.passes.rewrites.simplify_arithmetic import is_lossless
@@ -216,3 +217,34 @@ def test_a_body_of_control_flow_is_simplified_too() -> None:
     graph.set_outputs(ops.checkpoint(graph.input("x", (4,)), body=body))
     inner = simplify(graph).outputs[0].node.attribute("body")
     assert [node.op.name for node in inner.nodes] == ["input", "exp"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "f32[9, 1, 1] = cholesky %0 {}",
+        "f32[9, 1, 1] = triangular_solve %0, %1 {}",
+        "f32[9, 1, 1] = triangular_solve %0, %1 {left = false, }",
+        "f32[9, 1, 1] = triangular_solve %0, %1 {unit_diagonal = true, }",
+        "f32[9, 1, 1] = solve %0, %1 {vector = false, }",
+        "f32[9, 1] = solve %0, %2 {vector = true, }",
+    ],
+)
+def test_systems_of_one_unknown_are_elementwise(node: str) -> None:
+    graph = parse_graph(
+        f"""graph @case {{
+        %0: f32[9, 1, 1] = input "a"
+        %1: f32[9, 1, 1] = input "b"
+        %2: f32[9, 1] = input "v"
+        %3: {node.replace("}", 'on_singular = "nan"}')}
+        return %3
+        }}"""
+    )
+    done = simplify(graph)
+    assert not {n.op for n in done.nodes} & {ops.cholesky, ops.triangular_solve, ops.solve}
+    a = np.array(_SPECIAL, np.float32).reshape(9, 1, 1)
+    b = np.linspace(-2, 3, 9, dtype=np.float32)
+    given = {"a": a, "b": b.reshape(9, 1, 1), "v": b.reshape(9, 1)}
+    with np.errstate(all="ignore"):
+        before, after = (evaluate(each, given)[0] for each in (graph, done))
+    np.testing.assert_array_equal(before, after)
