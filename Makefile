@@ -28,7 +28,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python -m examples.read_text --output build
 
 # Types take a minute of one core, so the tests begin at the same time. Of each test's cases one in
-# DRAW runs, and LEAST at least of those that are not slow.
+# DRAW runs, and LEAST at least of those that are not slow; all of those marked `whole`.
 DRAW_test := 8
 DRAW_full := 1
 test full: $(VENV)/.test

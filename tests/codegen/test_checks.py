@@ -55,6 +55,7 @@ def test_rows_have_the_same_bits_for_any_number_of_threads(
         np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(

@@ -155,8 +155,9 @@ def test_all_templates_are_in_the_folders_that_are_checked() -> None:
 def test_functions_that_declare_text_to_be_safe() -> None:
     found: dict[str, set[str]] = {}
     for path in sorted(ROOT.rglob("*.py")):
-        if path != ROOT / "codegen/text.py":
-            names = set(uses_of_verbatim(ast.parse(path.read_text()), ""))
+        source = path.read_text()
+        if path != ROOT / "codegen/text.py" and ("verbatim" in source or "Emitted" in source):
+            names = set(uses_of_verbatim(ast.parse(source), ""))
             if names:
                 found[path.relative_to(ROOT).as_posix()] = names
     assert found == CALLS_OF_VERBATIM

@@ -23,6 +23,7 @@ NAMES = (*TEXTS, *WORDS, "\udc80")
 UNPRINTED = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", NAMES)
 def test_string_is_one_token_that_holds_the_name(name: str) -> None:
     check_string(name)
@@ -47,6 +48,7 @@ def test_long_string_is_cut_to_what_compilers_accept() -> None:
     assert len(string_content(text.c_string("é" * 2001))) < 4095
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", NAMES)
 def test_comment_ends_with_its_line(name: str) -> None:
     check_comment(name)
@@ -104,6 +106,7 @@ def test_argument_of_cmake_is_one_word(name: str) -> None:
         assert re.fullmatch(r"[\w./:=+,@%-]+", word, re.ASCII)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", TEXTS)
 def test_word_of_a_command_line_runs_nothing(name: str) -> None:
     word = text.shell_word(name)

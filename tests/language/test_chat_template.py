@@ -43,6 +43,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("template", REFUSED.values(), ids=REFUSED)
 def test_template_that_fails_or_makes_too_much_is_refused(template: str) -> None:
     with pytest.raises(FormatError, match=r"tokenizer\.chat_template"):

@@ -288,6 +288,7 @@ def test_64_clients_at_a_time(model: LanguageModel, served: Served) -> None:
     assert [each["index"] for each in many] == list(range(200))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("body", "says"),
     [

@@ -58,6 +58,7 @@ WRONG: list[tuple[str, type[RlxError], str, Callable[[], Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.guarantee("Errors", "A wrong argument is refused by the function that was called.")
 @pytest.mark.parametrize(
     ("name", "kind", "message", "use"), WRONG, ids=[f"{w[0]}: {w[2]}" for w in WRONG]

@@ -219,6 +219,7 @@ def test_every_function_of_the_standard_is_there() -> None:
     assert not missing
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", KEYWORDS)
 def test_functions_take_the_keywords_of_the_standard(name: str) -> None:
     function: Any = rnp

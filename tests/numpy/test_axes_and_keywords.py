@@ -117,6 +117,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_meaning_is_refused(name: str) -> None:
     call, message = REFUSED[name]

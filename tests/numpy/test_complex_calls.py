@@ -98,6 +98,7 @@ MATRICES: Mapping[str, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_of_complex_numbers_are_numpys(name: str) -> None:
     for args, how in ARRAYS[name]:

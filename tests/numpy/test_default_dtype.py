@@ -61,6 +61,7 @@ def f64_afterwards() -> Iterator[None]:
         yield
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", CREATED)
 def test_numbers_have_the_default_dtype_and_the_value_they_have_in_f64(name: str) -> None:
     create = CREATED[name]

@@ -22,6 +22,7 @@ TAKERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("taker", TAKERS)
 @pytest.mark.parametrize("code", CODES)
 def test_codes_of_numpy_mean_what_they_mean_in_numpy(code: str, taker: str) -> None:

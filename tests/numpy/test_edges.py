@@ -271,13 +271,14 @@ def test_the_beta_function_has_the_signs_of_its_gammas() -> None:
     expected = [
         math.gamma(x) * math.gamma(y) / math.gamma(x + y) for x, y in zip(a, b, strict=True)
     ]
-    np.testing.assert_allclose(rlx.jit(special.beta)(a, b), expected, rtol=1e-13)
+    found = rlx.jit(special.beta, backend="reference")(a, b)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
     assert rlx.grad(special.beta)(-2.5, 1.0) == pytest.approx(-0.16)  # that of 1 / a
 
 
 def test_what_cannot_be_chosen_has_no_slope() -> None:
     n, k = np.array([2.0, -1.5, 3.0, 5.0]), np.array([3.0, 1.0, -0.5, 2.0])
-    slopes = rlx.jit(rlx.grad(lambda n: rnp.sum(special.comb(n, k))))(n)
+    slopes = rlx.grad(lambda n: rnp.sum(special.comb(n, k)))(n)
     np.testing.assert_allclose(slopes, [0, 0, 0, 4.5], rtol=1e-12)  # that of n (n - 1) / 2
 
 

@@ -70,12 +70,14 @@ def leaves(result: Any) -> list[tuple[Any, Any]]:
     return [(np.asarray(part).dtype, np.asarray(part).tolist()) for part in parts]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", [np.int64(2), np.uint8(2), rnp.array(2)], ids=str)
 @pytest.mark.parametrize("name", CALLS)
 def test_an_integer_of_any_kind_is_one_outside_jit(name: str, number: Any) -> None:
     assert leaves(CALLS[name](number)) == leaves(CALLS[name](2))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", CALLS)
 def test_an_integer_of_numpy_is_one_inside_jit(name: str) -> None:
     assert leaves(rlx.jit(lambda: CALLS[name](np.int64(2)))()) == leaves(

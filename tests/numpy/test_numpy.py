@@ -74,11 +74,13 @@ EVERY_CALL = (
 )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("expression", "dtype"), EVERY_CALL)
 def test_values_are_those_of_numpy(expression: str, dtype: str) -> None:
     assert_equal(traced(expression, dtype), read(expression, np, dtype))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("expression", "dtype"), calls(FLOATS, [f"np.{name}(x)" for name in cases.UNARY])
 )

@@ -106,6 +106,7 @@ def case(module: ModuleType, name: str) -> Any:
 CASES = [case(module, name) for module in HAVE for name in functions_of(module)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("module", "name"), CASES)
 def test_derivatives_are_the_slopes_of_chords(module: ModuleType, name: str) -> None:
     f, wrong, checked = getattr(module, name), [], 0

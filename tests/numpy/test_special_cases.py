@@ -116,6 +116,7 @@ def same(found: Any, expected: Any, what: str) -> None:
     np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros]), what)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", sorted({**ONE, **TWO}))
 def test_special_cases(name: str, dtype: Any) -> None:

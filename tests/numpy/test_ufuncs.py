@@ -105,6 +105,7 @@ def test_a_single_element_has_slopes_on_both_sides_of_zero(value: float) -> None
     np.testing.assert_array_equal(rlx.hessian(fold)(x), [[0.0 if value else np.nan]])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", FOLDS)
 def test_accumulations_are_along_one_axis(name: str) -> None:
     ours, theirs = both(name)
@@ -120,6 +121,7 @@ def test_accumulations_are_along_one_axis(name: str) -> None:
         same(ours.accumulate(x[0], axis), theirs.accumulate(x[0], axis))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_folds_begin_with_what_is_given_and_leave_out_what_is_masked(name: str, dtype: str) -> None:
     ours, theirs = both(name)

@@ -43,6 +43,7 @@ def agree(made: Any) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "body",
     [

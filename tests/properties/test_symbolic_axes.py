@@ -35,6 +35,7 @@ def extents(record: OpRecord, extent: int) -> list[int]:
     return [*few, 1, extent - 1, extent + 1]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("record", "extent", "mode"), CASES)
 def test_a_symbolic_axis_is_refused_as_the_page_says(
     record: OpRecord, extent: int, mode: str
@@ -44,6 +45,7 @@ def test_a_symbolic_axis_is_refused_as_the_page_says(
         assert (refusal(record, extent, mode) is not None) == (mode in listed)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("record", "extent", "mode"), CASES)
 def test_a_symbolic_axis_is_right_at_every_extent(record: OpRecord, extent: int, mode: str) -> None:
     check(record, extent, mode, backend="reference")

@@ -25,6 +25,7 @@ def matrices(shape: tuple[int, ...]) -> Any:
     return a
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["llvm", "c", "none"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_factors_are_scipys(shape: tuple[int, ...], backend: str) -> None:

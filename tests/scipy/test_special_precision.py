@@ -43,6 +43,7 @@ def test_every_function_has_a_call() -> None:
     assert public == CALLS.keys() | OTHERS
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_those_of_f32_rounded_once(name: str, dtype: str) -> None:

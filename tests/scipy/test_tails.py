@@ -91,6 +91,7 @@ WITH_QUANTILES = (
 )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("function", ["cdf", "sf", "logcdf", "logsf", "logpdf"])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_distributions_are_scipys_in_both_tails(name: str, function: str) -> None:

@@ -148,6 +148,7 @@ def _of_floats(record: OpRecord) -> tuple[Callable[[Any], Any], list[Array]] | N
 RECORDS = [r for r in records() if DType.F64 in r.dtypes and facts.reason(r.op) is None]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.id)
 def test_no_entry_of_the_derivative_is_missing(record: OpRecord) -> None:
     """Columns of the derivative, and finite differences where the op is smooth, are within it."""
@@ -198,6 +199,7 @@ def _halves(graph: rlx.Graph, arrays: list[Array]) -> tuple[Array, Array]:
     return np.concatenate(results[:half]), np.concatenate(results[half:])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", EXACT)
 def test_entries_that_differ_between_points_are_nonlinear(name: str) -> None:
     function = EXACT[name][0]

@@ -186,6 +186,7 @@ def test_parts_that_do_not_fit_are_an_error() -> None:
         rlx.vmap(lambda v: rlx.distributed.psum_scatter(v, AXIS), axis_name=AXIS)(X)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", [0, None, 3.0, ("members", 1)])
 @pytest.mark.parametrize("call", ["psum", "pmean", "pmax", "pmin", "all_gather", "axis_index"])
 def test_an_axis_that_is_not_named_by_a_string_is_an_error(call: str, name: Any) -> None:

@@ -413,6 +413,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[RlxError], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_body_is_named_with_its_values_and_line(case: str) -> None:
     call, error, parts = WRONG[case]

@@ -44,6 +44,7 @@ def library(
     return ctypes.CDLL(str(compile_strictly(str(request.param), text, directory)))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sample", SAMPLES, ids=_NAMES)
 def test_sample_gives_the_interpreters_bits_and_status(
     library: ctypes.CDLL, sample: Sample

@@ -52,6 +52,7 @@ def test_only_blocks_of_weights_and_splats_are_too_large_to_interpret() -> None:
     assert {op for op in left if OPS[op].family != "custom"} == {"dequant_matmul"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("op", INTERPRETED)
 def test_kernels_agree_with_the_reference_through_the_interpreter(op: str) -> None:
     for record, dtype in INTERPRETED[op]:

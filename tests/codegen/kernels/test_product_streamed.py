@@ -50,6 +50,7 @@ def streams(compiled: object) -> list[Schedule]:
     return [node.lowering for node in nodes if isinstance(node.lowering, Schedule)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize(

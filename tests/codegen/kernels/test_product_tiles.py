@@ -209,6 +209,7 @@ def test_any_number_of_threads_gives_the_same_bits(shape: tuple[int, int, int]) 
     np.testing.assert_array_equal(results[2], results[0])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("a_shape", "b_shape"),

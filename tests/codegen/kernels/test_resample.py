@@ -66,6 +66,7 @@ def test_extents_may_be_symbolic(axis: int) -> None:
             np.testing.assert_array_equal(rlx.compile(g)(**arrays)[0], evaluate(g, arrays)[0])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["llvm", "c", "reference"])
 @pytest.mark.parametrize("shape", [(2, 3, 4), (30, 40, 35)])
 @pytest.mark.parametrize("axis", [1, 2])

@@ -78,6 +78,7 @@ def test_every_dtype_sorts_stably_with_nan_last_and_equal_zeros(dtype: DType, ba
             _same(given, wanted)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("n", range(2, 33))
 def test_the_exchanges_of_a_network_sort(n: int) -> None:
     """What sorts every row of zeros and ones sorts every row; of long ones a sample is tried."""

@@ -71,6 +71,7 @@ def _copied(array: Array) -> Array:
     return result
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sample", SAMPLES, ids=[sample.name for sample in SAMPLES])
 def test_sample_gives_the_interpreters_bits_and_status(native: LlvmModule, sample: Sample) -> None:
     expected = run_sample(sample)

@@ -56,6 +56,7 @@ def test_every_tail_of_a_simd_loop_has_the_scalar_results(count: int) -> None:
     assert same_bits(y, evaluate_function(_exp(), x))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("count", [0, 1, 5, 64, 77])
 @pytest.mark.parametrize(
     ("op", "expected"),

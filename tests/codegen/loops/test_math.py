@@ -157,6 +157,7 @@ def exact_f32(name: str, x: Array) -> Exact:
         return Exact(REFERENCE[name](x.astype(np.float64)), np.float32)
 
 
+@pytest.mark.whole
 @pytest.mark.guarantee(
     "Results",
     "The math library is within its documented error over all exponents of f32.",
@@ -337,6 +338,7 @@ def assert_same_special(actual: Array, expected: Array, where: str) -> None:
     np.testing.assert_array_equal(np.signbit(actual[zero]), np.signbit(expected[zero]), where)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("prim", BOTH)
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
@@ -388,6 +390,7 @@ def test_log2_of_powers_of_two_is_exact() -> None:
     np.testing.assert_array_equal(actual, exponents)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", sorted(MATH_FUNCTIONS))
 @pytest.mark.parametrize("prim", BOTH)
 def test_every_function_verifies_and_states_its_bound(name: str, prim: Prim) -> None:

@@ -94,6 +94,7 @@ NUMPY_BINARY: dict[str, Callable[..., Any]] = {
 OF_INTEGERS = ("abs", "sign", "square", "relu", "logical_not", "is_nan")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "prim"), [*product(NUMPY_UNARY, FLOATS), *product(OF_INTEGERS, INTEGERS)]
 )
@@ -108,6 +109,7 @@ def test_rounding_leaves_integers_alone(name: str) -> None:
     np.testing.assert_array_equal(compute(name, values(Prim.I64)), values(Prim.I64))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("prim", [*FLOATS, *INTEGERS])
 @pytest.mark.parametrize("name", [name for name in NUMPY_BINARY if name not in ("div", "mod")])
 def test_binary_ops_are_numpys(name: str, prim: Prim) -> None:
@@ -160,6 +162,7 @@ def test_integer_modulo_has_the_sign_of_the_divisor(prim: Prim) -> None:
         np.testing.assert_array_equal(compute("mod", a, b), np.mod(a, b))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("prim", INTEGERS)
 @pytest.mark.parametrize(
     ("name", "expected"),
@@ -206,6 +209,7 @@ def test_where_takes_any_number_as_condition_and_nan_as_true() -> None:
 # Casts
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("to", DTYPES)
 @pytest.mark.parametrize("source", [*INTEGERS, Prim.BOOL])
 def test_casts_of_integers_wrap_or_round(source: Prim, to: DType) -> None:

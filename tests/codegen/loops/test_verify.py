@@ -180,6 +180,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rule", FAULTS)
 def test_a_kernel_that_breaks_a_rule_is_refused(rule: str) -> None:
     build, message = FAULTS[rule]

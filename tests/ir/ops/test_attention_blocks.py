@@ -40,6 +40,7 @@ def feeds_of(graph: Graph) -> dict[str, Any]:
     return {value.node.attrs["name"]: rng.standard_normal(value.shape) for value in graph.inputs}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("queries", [40, 64])
 @pytest.mark.parametrize("keys", [40, 51])
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ _REFUSALS: list[tuple[str, type[RlxError], str, Build]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("error", "message", "build"),
     [refusal[1:] for refusal in _REFUSALS],

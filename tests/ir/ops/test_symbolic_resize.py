@@ -35,6 +35,7 @@ EXTENTS: dict[str, tuple[Extent, Extent]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("wanted", EXTENTS, ids=str)
 @pytest.mark.parametrize("how", TAPS, ids=lambda how: "-".join(map(str, how.values())))
 def test_one_program_resizes_images_of_all_extents(how: dict[str, Any], wanted: str) -> None:

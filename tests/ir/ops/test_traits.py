@@ -35,6 +35,7 @@ def _operands(record: OpRecord, dtype: DType, seed: int) -> list[Array]:
     return list(record.inputs(dtype, seed).values())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", _with(Trait.LINEAR, dtype=DType.F64), ids=lambda r: r.id)
 def test_linear_ops_are_linear_in_all_operands_jointly(record: OpRecord) -> None:
     x, y = _operands(record, DType.F64, 1), _operands(record, DType.F64, 2)
@@ -45,6 +46,7 @@ def test_linear_ops_are_linear_in_all_operands_jointly(record: OpRecord) -> None
         np.testing.assert_allclose(total, 2 * of_x - 3 * of_y, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", _with(Trait.BILINEAR, dtype=DType.F64), ids=lambda r: r.id)
 def test_bilinear_ops_are_linear_in_each_operand(record: OpRecord) -> None:
     a, b = _operands(record, DType.F64, 1)
@@ -72,6 +74,7 @@ def test_commutative_ops_commute_over_every_dtype() -> None:
                 )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", _with(Trait.MOVEMENT, dtype=DType.I64), ids=lambda r: r.id)
 def test_movement_ops_give_only_elements_that_they_were_given(record: OpRecord) -> None:
     operands = _operands(record, DType.I64, 1)
@@ -81,6 +84,7 @@ def test_movement_ops_give_only_elements_that_they_were_given(record: OpRecord) 
     assert {int(value) for value in moved.ravel()} <= given
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "record",
     [r for r in _with(Trait.ELEMENTWISE, dtype=DType.F32) if r.name == "tail"],
@@ -98,6 +102,7 @@ def test_elementwise_ops_read_no_other_element(record: OpRecord) -> None:
     np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", _with(Trait.WINDOWED, dtype=DType.F64), ids=lambda r: r.id)
 def test_windows_slide_over_the_last_axes_but_the_inner_ones(record: OpRecord) -> None:
     """What is before the windows becomes what is inside them."""
@@ -142,6 +147,7 @@ def test_nonnegative_ops_give_no_negative_element() -> None:
                     assert not signed.any(), f"{record.id} {dtype}"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", _with(Trait.SCATTERS_SUM, dtype=DType.F64), ids=lambda r: r.id)
 def test_what_scatters_a_sum_adds_each_element_of_operand_0_once(record: OpRecord) -> None:
     updates, indices = _operands(record, DType.F64, 1)

@@ -20,6 +20,7 @@ _INTS = [dtype for dtype in DType if dtype.is_int]
 _REAL = [dtype for dtype in DType if not dtype.is_complex]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("source", "to"), [(a, b) for a, b in itertools.product(_REAL, DType) if a is not b], ids=str
 )
@@ -31,6 +32,7 @@ def test_small_integers_survive_between_all_dtypes(source: DType, to: DType) -> 
     np.testing.assert_array_equal(result.astype(np.complex64), expected.astype(np.complex64))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("source", "to"), list(itertools.product(_FLOATS, _INTS)), ids=str)
 def test_float_to_integer_truncates_saturates_and_takes_nan_to_zero(
     source: DType, to: DType
@@ -58,6 +60,7 @@ def test_rounding_away_takes_halves_from_zero_and_nothing_else() -> None:
     np.testing.assert_array_equal(run(ops.cast, x, to=DType.I64, rounding="away"), expected)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("source", "to"), list(itertools.permutations(_INTS, 2)), ids=str)
 def test_integer_to_integer_wraps(source: DType, to: DType) -> None:
     info = np.iinfo(source.numpy)

@@ -109,6 +109,7 @@ def test_every_op_with_a_meaning_of_its_own_has_a_record() -> None:
 _DECOMPOSED = [record for record in records() if record.op.decompose is not None]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", _DECOMPOSED, ids=lambda record: record.id)
 def test_decomposition_agrees_with_the_reference(record: OpRecord) -> None:
     for dtype in record.dtypes:

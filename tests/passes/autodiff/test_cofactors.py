@@ -32,6 +32,7 @@ def minors(a: Array) -> Array:
     )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("extent", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("missing", [0, 1, 2, 3])

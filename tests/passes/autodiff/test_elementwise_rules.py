@@ -26,6 +26,7 @@ BROADCASTS = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("shapes", BROADCASTS, ids=str)
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_binary_op_has_its_derivatives_whatever_broadcasts(

@@ -58,6 +58,7 @@ def test_every_op_has_a_derivative_a_formula_or_a_reason_to_have_none() -> None:
     assert [op.name for op in OPS.values() if op.name not in sources and not is_covered(op)] == []
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", in_full_and_quick_runs(CASES))
 def test_recorded_op_has_its_first_derivatives(record: OpRecord) -> None:
     case = case_of(record)
@@ -66,6 +67,7 @@ def test_recorded_op_has_its_first_derivatives(record: OpRecord) -> None:
         check_first_order(case)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "record", in_full_and_quick_runs([record for record in CASES if record.smooth])
 )
@@ -73,6 +75,7 @@ def test_recorded_op_has_its_second_derivatives(record: OpRecord) -> None:
     check_second_order(case_of(record))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", in_full_and_quick_runs(CASES))
 def test_backward_program_of_a_recorded_op_has_no_dead_code(record: OpRecord) -> None:
     case = case_of(record)

@@ -26,6 +26,7 @@ def cases() -> list[Any]:
     ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("record", "dtype"), cases())
 def test_results_are_those_of_the_op(record: OpRecord, dtype: DType) -> None:
     graph, feeds = record.graph(dtype), record.inputs(dtype)

@@ -65,6 +65,7 @@ def in_order() -> list[OpRecord]:
     return [*firsts.values()]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("record", in_order(), ids=lambda record: record.op.name)
 def test_arena_of_an_op_is_a_small_multiple_of_what_it_reads_and_writes(
@@ -76,6 +77,7 @@ def test_arena_of_an_op_is_a_small_multiple_of_what_it_reads_and_writes(
         assert bool(found := exceeds(graph)) == above, found or "it is listed, and is not above"
 
 
+@pytest.mark.whole
 @pytest.mark.guarantee(
     "Compiling",
     "The arena of a derivative or batch has at most 3 times the bytes that it must hold, but for"

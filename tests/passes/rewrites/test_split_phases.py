@@ -39,6 +39,7 @@ def convolutions(g: Graph) -> int:
     return sum(node.op is ops.conv for node in g.nodes)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("step", "dilation", "taps"), list(itertools.product((2, 3, 4), (1, 2, 3), (1, 2, 3, 5)))
 )

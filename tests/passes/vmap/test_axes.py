@@ -37,6 +37,7 @@ def widened(array: Array, axis: int | None) -> Array:
     return np.stack([array + 0.3 * i for i in range(SIZE)], axis=axis)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("x_axis", [0, 1, 2, -1, -3])
 @pytest.mark.parametrize("w_axis", [None, 0, 2, -2])
 @pytest.mark.parametrize("b_axis", [None, 0, 1])

@@ -73,6 +73,7 @@ def test_only_ragged_products_and_ops_of_packages_are_unrolled() -> None:
     assert unrolled - custom - MADE_AFTER_BATCHING == {"ragged_matmul", "ragged_outer"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", CHOSEN, ids=named)
 def test_batched_op_is_a_loop_over_the_examples(record: OpRecord) -> None:
     dtype = main_dtype(record)
@@ -84,6 +85,7 @@ def test_batched_op_is_a_loop_over_the_examples(record: OpRecord) -> None:
         assert_is_loop(graph, feeds, axes, _SIZE, rtol=bound, atol=bound)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", FIRSTS, ids=named)
 def test_batch_of_one_is_the_example(record: OpRecord) -> None:
     graph = record.graph(main_dtype(record))
@@ -93,6 +95,7 @@ def test_batch_of_one_is_the_example(record: OpRecord) -> None:
     assert_is_loop(graph, feeds, dict.fromkeys(names, 0), 1, rtol=bound, atol=bound)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", FIRSTS, ids=named)
 def test_batch_of_nothing_has_results_of_nothing(record: OpRecord) -> None:
     graph = record.graph(main_dtype(record))
@@ -102,6 +105,7 @@ def test_batch_of_nothing_has_results_of_nothing(record: OpRecord) -> None:
         assert [array.shape for array in results] == [(0, *o.shape) for o in graph.outputs]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("record", FIRSTS, ids=named)
 def test_unrolling_is_a_loop_over_the_examples(record: OpRecord) -> None:
     graph = record.graph(main_dtype(record))

@@ -76,6 +76,7 @@ def test_a_loop_within_that_may_read_what_it_has_written_stays() -> None:
     assert any(isinstance(s, If) for s in walk(fast_paths(kernel_of(write)).body))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("count", [1, 7, 128, 300, 1024, 1031])
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])

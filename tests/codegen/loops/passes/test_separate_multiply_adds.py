@@ -57,6 +57,7 @@ def test_functions_that_a_kernel_calls_are_rewritten_too() -> None:
         assert not any(isinstance(e, Fma) for v in values for e in walk_expression(v))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("prim", sorted(BOTH, key=str))
 @pytest.mark.parametrize("name", sorted(MATH_FUNCTIONS))
 def test_every_function_without_multiply_adds_verifies(name: str, prim: Prim) -> None:
