@@ -133,22 +133,3 @@ def test_sum_over_chosen_elements_leaves_the_others_out() -> None:
     x = np.arange(6.0).reshape(2, 3)
     assert_equal(rnp.sum(x, 1, where=x > 1), np.sum(x, 1, where=x > 1))
     assert_equal(rnp.mean(x, 1, where=x > 1), np.mean(x, 1, where=x > 1))
-
-
-def test_sorting_is_stable_and_puts_nan_last() -> None:
-    x = np.array([2.0, np.nan, 1.0, 2.0, 1.0])
-    assert_equal(rnp.sort(x), np.sort(x))
-    assert_equal(rnp.argsort(x), np.argsort(x, kind="stable"))
-
-
-def test_floor_division_rounds_down_for_every_sign() -> None:
-    x, y = np.array([7, -7, 7, -7]), np.array([2, 2, -2, -2])
-    assert_equal(rnp.floor_divide(x, y), x // y)
-    assert_equal(rnp.remainder(x, y), x % y)
-    assert_equal(rnp.floor_divide(x / 1.0, y), (x / 1.0) // y)
-
-
-def test_searchsorted_counts_the_elements_before() -> None:
-    a, v = np.array([1.0, 2.0, 2.0, 3.0]), np.array([0.0, 2.0, 9.0])
-    assert_equal(rnp.searchsorted(a, v), np.searchsorted(a, v))
-    assert_equal(rnp.searchsorted(a, v, "right"), np.searchsorted(a, v, "right"))

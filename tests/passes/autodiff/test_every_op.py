@@ -14,11 +14,7 @@ from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.autodiff.registry import facts, is_covered
 from rlx.passes.rewrites.dead_code import dead_code
-from tests.passes.autodiff.checking import (
-    Case,
-    check_first_order,
-    check_second_order,
-)
+from tests.passes.autodiff.checking import Case, check_first_order, check_second_order
 from tests.records import OpRecord, records
 
 
@@ -42,15 +38,8 @@ def case_of(record: OpRecord) -> Case:
 CASES = [record for record in records() if differentiable(record)]
 
 
-def in_full_and_quick_runs(chosen: list[OpRecord]) -> list[Any]:
-    """Return parameters: an op's first record always runs, the others in the full run."""
-    firsts = {record.op: record for record in reversed(chosen)}
-    return [
-        pytest.param(
-            record, id=record.id, marks=[] if firsts[record.op] is record else [pytest.mark.slow]
-        )
-        for record in chosen
-    ]
+def each(chosen: list[OpRecord]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("record", chosen, ids=lambda record: record.id)
 
 
 def test_every_op_has_a_derivative_a_formula_or_a_reason_to_have_none() -> None:
@@ -59,7 +48,7 @@ def test_every_op_has_a_derivative_a_formula_or_a_reason_to_have_none() -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("record", in_full_and_quick_runs(CASES))
+@each(CASES)
 def test_recorded_op_has_its_first_derivatives(record: OpRecord) -> None:
     case = case_of(record)
     results = evaluate(case.graph(), case.feeds)
@@ -68,15 +57,13 @@ def test_recorded_op_has_its_first_derivatives(record: OpRecord) -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize(
-    "record", in_full_and_quick_runs([record for record in CASES if record.smooth])
-)
+@each([record for record in CASES if record.smooth])
 def test_recorded_op_has_its_second_derivatives(record: OpRecord) -> None:
     check_second_order(case_of(record))
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("record", in_full_and_quick_runs(CASES))
+@each(CASES)
 def test_backward_program_of_a_recorded_op_has_no_dead_code(record: OpRecord) -> None:
     case = case_of(record)
     graph = case.graph()
