@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import rlx.runtime.compile as runtime
-from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
-from rlx.ir.shape import Dim
 
 CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "several blocks of windows": (
@@ -47,18 +45,6 @@ def test_large_pools_agree_with_the_reference(case: str, backend: str) -> None:
         ]
     )
     agrees(graph, backend, {"x": x})
-
-
-@pytest.mark.parametrize("backend", ["c", "llvm"])
-def test_extents_may_be_symbolic(backend: str) -> None:
-    n, width = Dim("n", max=4), Dim("w", max=12)
-    graph = Graph("pools")
-    value = graph.input("x", (n, 5, width), "f32")
-    pooled = ops.max_pool(value, kernel_size=(2, 3), padding=((1, 0), (1, 1)))
-    graph.set_outputs([pooled, graph.mean_pool(value, kernel_size=(3, 3), divisor="inside")])
-    for shape in [(4, 5, 12), (2, 5, 3), (0, 5, 7)]:
-        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-        agrees(graph, backend, {"x": x})
 
 
 def test_bits_are_the_same_on_two_threads() -> None:

@@ -12,7 +12,7 @@ from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
-from rlx.ir.shape import Dim, Extent
+from rlx.ir.shape import Extent
 from rlx.runtime.executable import Executable
 
 RANDOM = np.random.default_rng(8)
@@ -51,19 +51,6 @@ def test_large_operands_have_the_bits_of_the_reference_on_any_number_of_threads(
 
 def test_what_follows_is_computed_in_the_kernel() -> None:
     assert len(rlx.compile(graph((2, 3, 8), 2)).schedule.thunks) == 1
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_extents_may_be_symbolic(axis: int) -> None:
-    n = Dim("n", min=1, max=6)
-    shape = [4, 4]
-    for extent in (1, 3, 6):
-        shape[axis] = extent
-        for other in (0, 1):
-            symbolic: list[Extent] = [4, 4]
-            symbolic[axis] = n
-            g, arrays = graph(tuple(symbolic), other), feeds((shape[0], shape[1]), other)
-            np.testing.assert_array_equal(rlx.compile(g)(**arrays)[0], evaluate(g, arrays)[0])
 
 
 @pytest.mark.whole
