@@ -42,8 +42,8 @@ def _scratch_bytes(x: TensorType, points: int) -> int:
     return _groups(x) * 4 * points * _WIDEST
 
 
-for _name in ("dft", "dft_to_reals"):
-    scratch(_name)(lambda x, *_, **__: _scratch_bytes(x, upper(x.shape[1])))
+scratch("dft")(lambda x, *_, **__: _scratch_bytes(x, upper(x.shape[1])))
+scratch("dft_to_reals")(lambda x, *_, **__: _scratch_bytes(x, upper(x.shape[1])))
 scratch("dft_of_reals")(lambda x, *_, results, **__: _scratch_bytes(x, upper(results[0].shape[1])))
 scratch("dft_of_prime")(lambda x, y, *_, **__: _scratch_bytes(x, upper(y.shape[1]) + 1))
 

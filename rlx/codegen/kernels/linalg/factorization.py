@@ -21,8 +21,8 @@ from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
 
-for _name in ("cholesky", "lu"):
-    scratch(_name)(lambda a, **_: SliceBatch.of(a, 0).scratch_bytes)
+scratch("cholesky")(lambda a, **_: SliceBatch.of(a, 0).scratch_bytes)
+scratch("lu")(lambda a, **_: SliceBatch.of(a, 0).scratch_bytes)
 
 
 @kernel("cholesky")
