@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from rlx.codegen.machine_code import MachineCode
 from rlx.codegen.mpi_names import is_collective
 from rlx.dataclass import dataclass
 from rlx.errors import FormatError, InputError
+from rlx.homes import later
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.foreign import slot_of
@@ -25,7 +25,11 @@ from rlx.runtime.toolchain import Toolchain, find_toolchain
 from rlx.target import Target
 
 if TYPE_CHECKING:
+    import tempfile
+
     from rlx.codegen.loops.nodes import Module
+else:
+    (tempfile,) = later("tempfile")
 
 _ABI_VERSION = "1"
 
