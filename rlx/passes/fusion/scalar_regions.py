@@ -157,14 +157,18 @@ def _pays(region: Sequence[Node], budget: int) -> bool:
 def _pays_sparse(region: Sequence[Node], terms: Mapping[Value, Terms], budget: int) -> bool:
     """True if known zeros leave out a third of the region's terms, and its code is in the budget.
 
-    Values with more live elements than there are locals are computed by loops over an axis.
+    What is no product is shorter in loops: it must be less than what products leave out. Values
+    with more live elements than there are locals are computed by loops over an axis.
     """
-    folds = [node for node in region if fold_map(node) is not None]
+    folds = {node for node in region if fold_map(node) is not None}
     every = sum(int(node.result.type.elements) * count_terms(node) for node in folds)
     live = sum(float(np.sum(terms[node.result])) for node in folds)
-    spelled = sum(_count_spelled(node, terms[node.result]) for node in region)
+    products = sum(_count_spelled(node, terms[node.result]) for node in folds)
+    rest = sum(_count_spelled(node, terms[node.result]) for node in region if node not in folds)
     kernels = sum(map(_is_kernel, region))
-    return kernels >= FEWEST_KERNELS and 3 * live <= 2 * every and spelled <= budget
+    left_out = every - live
+    pays = 3 * left_out >= every and rest <= left_out
+    return kernels >= FEWEST_KERNELS and pays and products + rest <= budget
 
 
 def _count_spelled(node: Node, terms: Terms) -> int:

@@ -181,6 +181,26 @@ def test_bodies_with_known_zeros_become_regions_before_loops_are_kernels() -> No
         assert scalar_regions(target, sparse_only=True)(given) is given
 
 
+def test_known_zeros_must_leave_out_more_than_is_spelled_out_with_them() -> None:
+    """Each product leaves out 132 terms, each addition is twelve operations."""
+
+    def program(additions: int) -> Graph:
+        diagonal = ", ".join(str(float(i == j)) for i in range(12) for j in range(12))
+        lines = [
+            '%0: f32[12, 1] = input "x"',
+            f"%1: f32[12, 12] = constant structural [{diagonal}]",
+            *(f"%{2 + n}: f32[12, 1] = matmul %1, %{n and 1 + n}" for n in range(3)),
+            *(f"%{5 + n}: f32[12, 1] = add %{4 + n}, %0" for n in range(additions)),
+            f"return %{4 + additions}",
+        ]
+        return graph("\n".join(lines))
+
+    small = named_target("cortex-m4")
+    assert scalar_regions(small)(program(33)).nodes[-1].op is ops.scalar_region
+    longer = program(34)
+    assert scalar_regions(small)(longer) is longer
+
+
 def test_what_depends_on_params_alone_stays_in_setup() -> None:
     text = """
         %0: f32[4, 4] = param "w"
