@@ -24,8 +24,8 @@ def _of_floats(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def _sigmoid(x: Array) -> Array:
-    decayed = np.exp(-np.abs(x))
-    return np.where(x < 0, decayed, np.ones_like(x)) / (1 + decayed)
+    decayed, one = np.exp(-np.abs(x)), np.ones_like(x)  # NumPy 1 adds Python's 1 in f64
+    return np.where(x < 0, decayed, one) / (one + decayed)
 
 
 _PI = np.longdouble("3.14159265358979323846264338327950288")
