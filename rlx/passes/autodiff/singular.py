@@ -2,6 +2,7 @@
 
     square(sqrt(u))            ->  u, NaN where negative (u is no sum of squares)
     maximum(u, 0)              ->  u (which is one)
+    expm1(u) / u               ->  its series near 0
     q = divide_or_zero(v, r)    ->  where(r == 0 and v == 0, dv/dr, q)
 
 The gradient of `f(r)` by `x`, with the norm `r = |x|`, is `f'(r) / r * x`. At the origin it is 0,
@@ -12,6 +13,7 @@ first derivative left are extended to the limit before the second derivative is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rlx.dataclass import dataclass
@@ -118,6 +120,8 @@ def _is_positive(u: Value) -> bool:
 def remove_singularities(graph: Graph) -> Rewritten:
     """Prepare `graph` for differentiation at the singular points of norms and magnitudes."""
     made = _bodies.rewrite(graph)
+    if any(node.op is ops.expm1 for node in made.graph.nodes):
+        made = made.then(_quotients)
     homes = homes_of("op")
     if any(homes.get(node.op.name) == _DECOMPOSITIONS for node in made.graph.nodes):
         from rlx.passes.autodiff.spectral import spectral_functions  # few programs need it
@@ -144,6 +148,32 @@ def _bodies(graph: Graph) -> Rewritten:
         copy_node(target, node, value_map, attrs=changed.get(node))
     finish_graph(target, graph, value_map)
     return Rewritten(target, value_map)
+
+
+@graph_pass
+def _quotients(graph: Graph) -> Rewritten:
+    return apply_rewrites(graph, [_quotient_of_expm1])
+
+
+@rewrite(ops.div)
+def _quotient_of_expm1(node: Node) -> Value | None:
+    """Return `expm1(u) / u` as its series near 0, where the slope of the quotient cancels."""
+    over, u = node.operands
+    is_known = over.op is ops.expm1 and over.node.operands[0] is u and u.op is not ops.where
+    if not is_known or not u.dtype.is_float:
+        return None
+    near, one = ops.logical_and(u > -0.5, u < 0.5), _constant(u, 1.0)
+    inner = ops.where(near, u, 0.0)
+    series = _constant(u, 1 / math.factorial(_TERMS))
+    for k in range(_TERMS - 1, 0, -1):
+        series = series * inner + 1 / math.factorial(k)
+    outer = ops.where(near, one, u)
+    found: Value = ops.where(near, series, ops.expm1(outer) / outer)
+    return found
+
+
+_TERMS = 17
+"""Enough for the second slope in f64, up to 1/2."""
 
 
 @graph_pass

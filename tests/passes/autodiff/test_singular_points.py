@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -186,6 +187,23 @@ def test_columns_of_batched_formulas_are_independent(text: str, second: float) -
 
     moved = rlx.jit(slope_along_ones, backend="reference")(x)
     np.testing.assert_allclose(moved, np.outer([second, 0], np.ones(3)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_expm1_over_its_argument_has_slopes_near_zero(dtype: str) -> None:
+    f = function("exprel(x)", NAMES)
+    both = rlx.jit(
+        rlx.vmap(lambda x: (*rlx.value_and_grad(f)(x), rlx.grad(rlx.grad(f))(x))),
+        backend="reference",
+    )
+    x = np.array([0, 1e-30, -4e-17, 1e-5, 0.49, -0.51, 3], dtype)
+    with mpmath.workdps(40):
+        exact = [
+            mpmath.taylor(lambda t: mpmath.hyp1f1(1, 2, t), mpmath.mpf(float(e)), 2) for e in x
+        ]
+    expected = np.array([[float(a), float(b), 2 * float(c)] for a, b, c in exact])
+    for found, column in zip(both(x), expected.T, strict=True):
+        np.testing.assert_allclose(found, column, rtol=1e-14 if dtype == "f8" else 2e-5)
 
 
 def test_roots_of_norms_have_no_finite_slope() -> None:
