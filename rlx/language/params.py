@@ -28,13 +28,20 @@ def param_value(
     if adapters is not None and name in adapters.values:
         return adapters.values[name]
     packed = file.element_type(name).blocks is not None and len(file.tensors[name].dims) > 1
-    value = file.tensor_bytes(name) if packed else file.dequant_f32(name)
+    value = file.tensor_bytes(name) if packed else _numbers(file, name)
     order = rope_order(config, name.rpartition(".")[0])
     if order is None:
         return value
     ordered = value[order]
     ordered.flags.writeable = False  # so that `setup` reads it here, and the arena has no copy
     return ordered
+
+
+def _numbers(file: ModelFile, name: str) -> Array:
+    """Return a tensor as f32: that of the file itself, which `setup` can read there, if it is."""
+    if file.element_type(name).name != "f32":
+        return file.dequant_f32(name)
+    return file.tensor_bytes(name).view("<f4").reshape(file.tensors[name].shape)
 
 
 def rope_order(config: DecoderConfig, name: str) -> Array | None:
