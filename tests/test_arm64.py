@@ -33,6 +33,7 @@ def run(file: Path) -> int:
             "f.py: 1 failed, 2 passed, exit status 1",
         ),
         ("print('8 deselected in 0.1s'); raise SystemExit(5)", "f.py: 8 deselected ("),
+        ("raise ValueError('why')", "f.py: no result, exit status 1 ("),
         ("import os; os.kill(os.getpid(), 11)", "f.py: no result, exit status -11"),
         ("while True: pass", "f.py: no result, stopped after 1 s"),
         ("import time; time.sleep(999)", "f.py: no result, stopped after 1 s"),
@@ -52,7 +53,7 @@ def test_each_file_has_its_counts_and_what_ended_it(
     status = arm64.test(run, [file], seconds=1)
     output = capsys.readouterr().out
     assert line in output
-    passes = line.endswith("(")
+    passes = line.endswith("(") and "exit" not in line
     assert status == (not passes)
     assert f"{not passes:d} files did not pass" in output
 

@@ -29,6 +29,7 @@ import sys
 import tempfile
 import time
 import tomllib
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -182,9 +183,14 @@ def run_bounded(
             os.dup2(output.fileno(), 2)
             sys.stdout = sys.stderr = output
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-            status = run(file)
-            sys.stdout.flush()
-            os._exit(status)
+            status = 1
+            try:
+                status = run(file)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                output.flush()
+                os._exit(status)
         end = time.monotonic() + WAITED * seconds
         done = (0, 0, None)
         try:
