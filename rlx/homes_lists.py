@@ -81,6 +81,7 @@ rlx.codegen.kernels.products.plain matmul stored_matmul
 rlx.codegen.kernels.products.ragged ragged_matmul ragged_outer
 rlx.codegen.kernels.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 rlx.codegen.kernels.resample resample
+rlx.codegen.kernels.rope rope
 rlx.codegen.kernels.row_region row_region softmax log_softmax layer_norm rms_norm
 rlx.codegen.kernels.shape transpose
 rlx.codegen.kernels.sort.search argmax argmin
@@ -205,6 +206,7 @@ rlx.ir.ops.windows im2col col2im
 rlx.codegen.kernels.products.pack_panels pack_panels
 """,
     "reference": """
+rlx.ir.reference.attention attention attention_backward rope
 rlx.ir.reference.collective all_reduce all_reduce_start all_reduce_done all_gather reduce_scatter
     all_to_all collective_broadcast collective_permute axis_index
 rlx.ir.reference.control check
@@ -221,15 +223,16 @@ rlx.ir.reference.fused fused row_region scalar_region
 rlx.ir.reference.indexing gather gather_backward scatter_add scatter_mul scatter_max scatter_min
     sort argsort sort_keys radix_counts radix_move sorted_values topk dynamic_slice
     dynamic_update_slice
-rlx.ir.reference.linalg matmul
+rlx.ir.reference.linalg matmul dot_general
 rlx.ir.reference.loops scan while_loop switch
 rlx.ir.reference.loss softmax_cross_entropy_with_logits softmax_cross_entropy_backward
+rlx.ir.reference.norm layer_norm rms_norm
 rlx.ir.reference.packed dequantize_blocks
 rlx.ir.reference.pool max_pool min_pool sum_pool prod_pool max_pool_take max_pool_backward
 rlx.ir.reference.ragged ragged_matmul ragged_outer
 rlx.ir.reference.random threefry2x32 philox4x32
 rlx.ir.reference.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min argmax argmin
-    cumsum cumprod cummax cummin softmax
+    cumsum cumprod cummax cummin softmax log_softmax
 rlx.ir.reference.shape transpose expand narrow concat reverse pad slice extent iota
 rlx.ir.reference.signal fft dft dft_of_prime dft_of_reals dft_to_reals rfft irfft
 rlx.ir.reference.solve solve triangular_solve cholesky lu
@@ -455,7 +458,7 @@ rlx.passes.autodiff.rules.solve solve triangular_solve
 rlx.passes.autodiff.rules.while_loops while_loop
 """,
     "vmap": """
-rlx.passes.vmap.rules.attention attention attention_backward
+rlx.passes.vmap.rules.attention attention attention_backward rope
 rlx.passes.vmap.rules.collective all_reduce all_gather reduce_scatter all_to_all
     collective_broadcast collective_permute axis_index
 rlx.passes.vmap.rules.control checkpoint barrier refuse_derivative check

@@ -138,7 +138,7 @@ def attention_backward(
     return (q, k, v, mask) if mask is not None and mask_kind == "bias" else (q, k, v)
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, decompose=rope_formula)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.READS_SLICES, decompose=rope_formula)
 def rope(
     x: TensorType,
     cos: TensorType,

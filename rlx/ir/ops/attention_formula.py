@@ -350,7 +350,7 @@ def _swap_last(x: Value) -> Value:
 def rope_formula(x: Value, cos: Value, sin: Value, *, head_dim: int, n_rot: int | None) -> Value:
     """Rotate the halves of each head's first `n_rot` elements against each other."""
     half = (head_dim if n_rot is None else n_rot) // 2
-    width = x.shape[-1] // head_dim * head_dim
+    width = (x.shape[-1] // head_dim) * head_dim if isinstance(x.shape[-1], int) else x.shape[-1]
     heads = x
     if x.rank < 4:
         whole = narrow(x, axis=-1, start=0, length=width)

@@ -21,7 +21,7 @@ Let S be the anchor's result shape, or the shape of all outputs if there is no a
 
 - *Prologue*: the pointwise nodes that the anchor depends on. An anchor that takes a prologue
   takes it at its operand 0 only; its other operands are inputs of the body. An anchor with the
-  trait READS_SLICES (attention) takes none, but any operand may be a slice of an input:
+  trait READS_SLICES (attention, rope) takes none, but any operand may be a slice of an input:
   a `narrow`, and a `reshape` of it that keeps its rows. Attention of few queries also takes a
   `cast` to f32 of keys and values of 16 bits.
 - *Epilogue*: the pointwise nodes that depend on the anchor. They also read inputs, constants

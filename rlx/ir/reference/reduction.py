@@ -95,6 +95,12 @@ def softmax(x: Array, *, axis: int) -> Array:
     return weights / np.sum(weights, axis=axis, keepdims=True)
 
 
+@reference(ops.log_softmax)
+def log_softmax(x: Array, *, axis: int) -> Array:
+    shifted = x - _largest(x, axis)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
 def _largest(x: Array, axis: int) -> Array:
     """Nothing has none; what is taken from it stays nothing."""
     found: Array = np.max(x, axis=axis, keepdims=True) if x.shape[axis] else np.zeros((), x.dtype)

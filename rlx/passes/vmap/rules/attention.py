@@ -1,4 +1,4 @@
-"""Attention: the examples join the op's own batch axis."""
+"""Attention and rotary embedding: the examples join the op's own batch axis."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent
 from rlx.passes.vmap.batching import Batching, expand_to, fold, reshape_to
-from rlx.passes.vmap.registry import Batched, batch
+from rlx.passes.vmap.registry import BY_FORMULA, Batched, batch
 
 _WITH_BATCH = 3
-"""From this rank on a query has a batch axis of its own."""
+"""From this rank on a query, or the `x` of `rope`, has a batch axis of its own."""
 
 
 @batch(ops.attention)
@@ -42,6 +42,15 @@ def attention_backward_batch(
     *gradients, d_bias = ops.attention_backward(*tensors, bias, **attributes)
     results = [_unfolded(at, g, position) for position, g in enumerate(gradients)]
     return [*results, _bias_gradient(at, d_bias)]
+
+
+@batch(ops.rope)
+def rope_batch(at: Batching, x: Value, cos: Value, sin: Value, **attributes: Any) -> Batched:
+    """Tables that differ from example to example leave it to the formula."""
+    if at.batched != (True, False, False):
+        return BY_FORMULA
+    result = ops.rope(_folded(at, x, 0), cos, sin, **attributes)
+    return reshape_to(result, (at.size, *at.result.shape))
 
 
 def _folded(at: Batching, x: Value, position: int) -> Value:
