@@ -24,11 +24,12 @@ from rlx.ir.ops.elementwise import (
     tanh,
     where,
 )
+from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.reduction import reduce_sum, softmax
 from rlx.ir.ops.shape import concat, expand, narrow, pad, reshape, reverse, transpose
-from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.ir.shape import Extent, Shape, is_at_most, product, upper
 from rlx.ir.types import TensorType
 
 _SCORE_BYTES = 16 << 20
@@ -373,5 +374,9 @@ def _table(table: Value, positions: Extent, half: int, shape: Shape) -> Value:
     rows = table.shape[0]
     if isinstance(rows, int) and isinstance(positions, int) and rows < positions:
         table = concat(*[table] * math.ceil(positions / rows), axis=0)
+    elif not is_at_most(positions, rows):  # one of them is symbolic
+        numbers = table.graph.iota(type=TensorType(DType.I64, (positions,)), axis=0)
+        count = table.graph.extent(value=rows)
+        table = gather(table, numbers - numbers / count * count)
     trimmed = narrow(table, axis=0, start=0, length=positions)
     return reshape(narrow(trimmed, axis=1, start=0, length=half), shape=shape)

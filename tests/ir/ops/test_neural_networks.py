@@ -145,6 +145,26 @@ def test_rope_reads_its_slice_of_a_projection(is_read_twice: bool) -> None:
     assert len(kinds) == 1 + is_read_twice
 
 
+@pytest.mark.parametrize("rows", [2, 3, 9])
+@pytest.mark.parametrize("backend", ["reference", "c", "llvm"])
+def test_rope_starts_its_table_over_at_symbolic_positions(backend: str, rows: int) -> None:
+    """By its kernel, and by the formula that rules take."""
+    n = rlx.Dim("n", max=9)
+    g = Graph("rope")
+    x, cos, sin = g.input("x", (n, 4)), g.input("cos", (rows, 2)), g.input("sin", (rows, 2))
+    g.set_outputs([g.rope(x, cos, sin, head_dim=4)])
+    by_formula = decompose()(g)
+    assert all(node.op is not ops.rope for node in by_formula.nodes)
+    values, angles = normal(8, 4), normal(rows, 2)
+    turned = np.exp(1j * angles)[np.arange(8) % rows] * (values[:, :2] + 1j * values[:, 2:])
+    expected = np.concatenate([turned.real, turned.imag], axis=1)
+    arrays = {"x": values, "cos": np.cos(angles), "sin": np.sin(angles)}
+    for graph in (g, by_formula):
+        run_it = rlx.compile(graph, backend=backend)
+        (found,) = run_it(**{name: array.astype("f4") for name, array in arrays.items()})
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_attention_reads_three_slices_under_a_mask_of_keys() -> None:
     g = Graph("attend")
     qkv, mask = g.input("qkv", (8, 16, 192)), g.input("mask", (8, 16))
