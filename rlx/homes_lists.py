@@ -71,6 +71,7 @@ rlx.codegen.kernels.loss softmax_cross_entropy_with_logits softmax_cross_entropy
 rlx.codegen.kernels.nests.scalar_region scalar_region
 rlx.codegen.kernels.nests.scan cumsum cumprod cummax cummin
 rlx.codegen.kernels.packed.experts grouped_matmul
+rlx.codegen.kernels.packed.int8 quantize_rows
 rlx.codegen.kernels.packed.map_bytes map_bytes
 rlx.codegen.kernels.packed.pack_bytes pack_bytes
 rlx.codegen.kernels.packed.packed dequantize_blocks dequant_matmul

@@ -50,7 +50,7 @@ def test_the_schedule_says_which_accuracy_was_chosen(path: Path, accuracy: Accur
     assert len(model._programs) > 0
     for program in model._programs:
         schedule = str(program.schedule)
-        assert ("round" in schedule) == (accuracy == "int8")
+        assert ("quantize_rows" in schedule) == (accuracy == "int8")
         in_words = accuracy == "int8" and detect_target().dots_unsigned_bytes
         assert ("dequant_matmul_words" in schedule) == in_words
 

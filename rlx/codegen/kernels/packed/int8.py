@@ -1,4 +1,4 @@
-"""Products of packed weights with rows of eight bits.
+"""Products of packed weights with rows of eight bits, and the rounding of these.
 
 A weight is `scale * (byte + bias) + offset`, an element of `x` is `unit * code`; over elements that
 share both scales, the sum of their products is
@@ -28,17 +28,65 @@ from rlx.codegen.kernels.packed.words import (
     has_whole_words,
     spans_of,
 )
-from rlx.codegen.kernels.parallel import product_loop, weights_loop
+from rlx.codegen.kernels.parallel import product_loop, rows, weights_loop
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index
-from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, select
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, UnaryOp
 from rlx.dataclass import dataclass
 from rlx.ir.block_type import block_type
 from rlx.ir.lowering import Schedule
-from rlx.ir.ops.packed_int8 import BYTES, ROUNDED, SUMMED, words_of_block
+from rlx.ir.ops.packed_int8 import BYTES, LARGEST, LEAST, ROUNDED, SUMMED, words_of_block
 from rlx.ir.shape import product, upper
+
+_LANES = 8
+"""Elements that are rounded at a time."""
+
+_MAGNITUDE = 0x7FFFFFFF
+"""Bits of a float but for its sign; as integers they are ordered, with NaN last."""
+
+
+@kernel("quantize_rows")
+def quantize_rows(scope: Scope, x: Reader, words: Writer, scales: Writer, sums: Writer) -> None:
+    k, rank = scope.k, len(x.shape) - 1
+    groups = (tuple(range(rank)), (rank,))
+    source = x.grouped(groups)
+    to_words, to_scales, to_sums = (out.grouped(groups) for out in (words, scales, sums))
+    with (
+        rows(k, "row", source.extent(0), product(x.shape)) as row,
+        k.loop("block", to_scales.extent(1)) as block,
+    ):
+        parts = [
+            k.let("x", source.read_vector(row, block * ROUNDED + at, lanes=_LANES))
+            for at in range(0, ROUNDED, _LANES)
+        ]
+        bits = [part.bitcast(Prim.I32) & _MAGNITUDE for part in parts]
+        most = functools.reduce(maximum, bits).fold(BinaryOp.MAX).bitcast(Prim.F32)
+        largest = k.let("largest", most)
+        known = largest > LEAST
+        inverse = k.let("inverse", select(known, LARGEST / select(known, largest, 1.0), 0.0))
+        unit = k.let("unit", largest * (1.0 / LARGEST))
+        to_scales.write(row, block, value=unit)
+        codes = [_rounded(k, part * inverse) for part in parts]
+        for half in range(ROUNDED // SUMMED):
+            mine = codes[half * SUMMED // _LANES : (half + 1) * SUMMED // _LANES]
+            total = functools.reduce(operator.add, mine).fold(BinaryOp.ADD)
+            to_sums.write(row, block * (ROUNDED // SUMMED) + half, value=total)
+        kept = k.local("codes", Prim.I32, ROUNDED)
+        for number, part in enumerate(codes):
+            k.store(kept, number * _LANES, part)
+        with k.loop("w", ROUNDED // BYTES) as w:
+            bytes = [(k.load(kept, w * BYTES + i) & 255) << 8 * i for i in range(BYTES)]
+            word = functools.reduce(operator.or_, bytes)
+            to_words.write(row, block * (ROUNDED // BYTES) + w, value=word)
+
+
+def _rounded(k: KernelBuilder, value: E) -> E:
+    """Return the nearest integers; 0 for NaN."""
+    finite = abs(value) <= 2 * LARGEST
+    whole = select(finite, value, 0.0).unary(UnaryOp.ROUND_EVEN)
+    return k.let("code", whole.cast(Prim.I32))
 
 
 @dataclass(frozen=True, slots=True)
