@@ -29,6 +29,8 @@ class SliceBatch:
     prim: Prim
     parts_of_number: int = 1
     """2 if they are complex."""
+    is_one_by_one: bool = False
+    """True if slices are worked on one at a time, whatever fits on the stack."""
 
     @classmethod
     def of(cls, matrix: TensorType, columns: Extent) -> SliceBatch:
@@ -40,12 +42,12 @@ class SliceBatch:
 
     @property
     def right_sides(self) -> SliceBatch:
-        """The batch without the square matrices."""
-        return replace(self, width=self.width - self.height)
+        """The batch without the square matrices, one at a time: each is read where it is."""
+        return replace(self, width=self.width - self.height, is_one_by_one=True)
 
     def at_a_time(self, lanes: int) -> int:
         """Return how many slices are worked on at a time, where a vector has `lanes`."""
-        many = upper(self.slices) >= _FEWEST_SLICES
+        many = upper(self.slices) >= _FEWEST_SLICES and not self.is_one_by_one
         return lanes if many and self._bytes * lanes <= _STACK_BYTES else 1
 
     @property

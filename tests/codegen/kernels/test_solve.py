@@ -155,6 +155,18 @@ def test_a_triangle_ignores_the_rest_of_the_matrix() -> None:
     np.testing.assert_allclose(np.tril(a) @ x, b, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("size", [8, 12, 20, 24, 32, 64])
+def test_each_triangle_of_a_batch_has_its_own_solution(size: int, dtype: str) -> None:
+    """Whether its lanes, its right sides alone, or neither fit on the stack."""
+    a, b = system(5, size, 8, dtype)
+    a[:] = np.tril(a) / size + np.eye(size)
+    options = {"unit_diagonal": False, "transposed": False, "left": True, "on_singular": "nan"}
+    (x,) = run(ops.triangular_solve, a, b, lower=True, **options)
+    expected = np.linalg.solve(a.astype(np.float64), b.astype(np.float64))
+    np.testing.assert_allclose(x, expected, rtol=0, atol=TOLERANCE[dtype])
+
+
 def test_solutions_have_the_same_bits_for_any_number_of_threads() -> None:
     a, b = system(300, 12, 1, "f64")
     graph = graph_of(ops.solve, a, b)
