@@ -99,9 +99,12 @@ class TieredModule:
         if self._second is not None:
             do(self._second)
 
+    def renew(self) -> None:
+        """Forget, in a forked child, the thread that is the parent's, and what it held."""
+        self._lock, self._thread = simple_lock(), None
+
     def start(self) -> bool:
         """Begin to make the second tier; False where the system starts no more threads."""
-        self._lock = simple_lock()
         # The interpreter waits for it before it removes temporary files, but not in a child.
         thread = threading.Thread(
             target=self.make_second, name="rlx-second-tier", daemon=_state.is_child
@@ -129,6 +132,7 @@ class TieredModule:
                 _warn(f"{self.name} stays in its first tier: {error}")
         finally:
             self.is_done = True
+            self._callbacks.clear()
             del self._make_second
             _state.pending.pop(self, None)
 
@@ -167,12 +171,14 @@ class _State:
             with suppress(KeyboardInterrupt):
                 for tiered in list(self.pending):
                     tiered.last()
+                    self.pending.pop(tiered, None)  # one whose thread never began, too
 
     def begin_again(self) -> None:
         """Make in a forked child what its parent makes, a little later: from the cache, mostly."""
         self.turn, self.stop = simple_lock(), threading.Event()
         self.is_child, self.begin = True, time.monotonic() + _CHILD_WAITS
         for tiered in list(self.pending):
+            tiered.renew()
             if tiered.is_done:
                 tiered.swap()
             if tiered.is_done or not tiered.start():
@@ -280,6 +286,10 @@ def _started(module: Module, first: NativeModule, make_second: Second) -> Tiered
     entries = [entry.name for entry in module.entries]
     tiered = TieredModule(module.name, first, entries, make_second)
     _state.pending[tiered] = None
-    if not tiered.start():
-        tiered.make_second()
+    try:
+        if not tiered.start():
+            tiered.make_second()
+    except BaseException:
+        _state.pending.pop(tiered, None)
+        raise
     return tiered
