@@ -227,7 +227,8 @@ FUNCTIONS: dict[str, Mapping[str, Generator]] = {
     **alike("nn.softmax nn.log_softmax nn.logmeanexp", {"x": FLOATS}),
     "nn.logsumexp": {"a": FLOATS, "b": similar("f4")}, "nn.glu": {
         "x": shaped((2,), (4, 3), (2, 4), (3, 2, 6), (3,), of=("f4",)), "axis": axis},
-    "nn.standardize": {"x": FLOATS, "epsilon": one_of(1e-3), "algorithm": one_of("stable")},
+    "nn.standardize": {
+        "x": FLOATS, "mean": one_of(0.5), "epsilon": one_of(1e-3), "algorithm": one_of("stable")},
     "nn.gelu": {"x": FLOATS},
     "nn.dot_product_attention": {
         "query": shaped((2, 3, 4, 2), (2, 3, 2, 2), of=("f4",)), "bias": scores("f4"),

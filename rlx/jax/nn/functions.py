@@ -90,17 +90,20 @@ def standardize(
 ) -> Any:
     """`x` less its mean, divided by its standard deviation.
 
-    Mean and variance are those of elements where `where` holds. The variance is that of `x` less
-    the mean, for either `algorithm` of JAX.
+    Mean and variance are those of elements where `where` holds. Around a mean that is given, the
+    variance is the mean square of `x` less its square ("fast") or that of `x` less it ("stable").
     """
     if algorithm not in ("fast", "stable"):
         raise InputError(
             f"algorithm is {algorithm!r}; it must be 'fast' or 'stable'", source=calling_source()
         )
+    by_squares = mean is not None and algorithm == "fast"  # without cancellation otherwise
     mean = rnp.mean(x, axis, keepdims=True, where=where) if mean is None else mean
     if variance is None:
-        squares = rnp.square(rnp.subtract(x, mean))
+        squares = rnp.square(x if by_squares else rnp.subtract(x, mean))
         variance = rnp.mean(squares, axis, keepdims=True, where=where)
+        if by_squares:
+            variance = rnp.maximum(rnp.subtract(variance, rnp.square(mean)), 0)
     return rnp.divide(rnp.subtract(x, mean), rnp.sqrt(rnp.add(variance, epsilon)))
 
 
