@@ -66,7 +66,8 @@ def lfm2_keys(config: Config) -> Keys:
     wide, whole = config.get("intermediate_size"), config.get("block_multiple_of", 256)
     factor = config.get("block_ffn_dim_multiplier", 1.0)
     adjusts = config.get("block_auto_adjust_ff_dim", True) and isinstance(factor, (int, float))
-    if adjusts and type(wide) is int and type(whole) is int and whole > 0 and abs(factor) < 1e3:
+    adjusts = adjusts and type(whole) is int and whole > 0 and abs(factor) < 1e3
+    if adjusts and type(wide) is int and abs(wide) < 1 << 31:
         adjusted = -(-int(factor * (2 * wide // 3)) // whole) * whole
         keys["feed_forward_length"] = ("intermediate_size", adjusted)
     return keys
@@ -148,7 +149,7 @@ def falcon_h1_keys(config: Config) -> Keys:
     width = config.get("head_dim")
     if width is None and type(hidden) is int and type(heads) is int and heads > 0:
         width = hidden // heads
-    if type(width) is int and width > 0:
+    if type(width) is int and 0 < width < 1 << 31:
         given, key = (_factors(config, f"{name}_multiplier")[0] for name in ("attention_in", "key"))
         keys["attention.scale"] = ("key_multiplier", key * given * given / math.sqrt(width))
     return keys

@@ -196,6 +196,8 @@ def _config(metadata: _Metadata, architecture: str, file: ModelFile) -> DecoderC
         return metadata.flag(f"{architecture}.{key}", default)
 
     traits, layers = ARCHITECTURES[architecture], number("block_count")
+    if layers < 1:
+        raise metadata.error(f"{architecture}.block_count", layers, "at least 1")
     by_layer = {
         name: metadata.counts(f"{architecture}.{key}", layers)
         for name, key in _BY_LAYER.items()
