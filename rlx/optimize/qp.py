@@ -65,7 +65,7 @@ class _Problem(NamedTuple):
     bounds: Any
     """Lower and upper ones, `[2, m]`."""
     is_bound: Any
-    """1, or 0 for an infinite bound, `[2, m]`."""
+    """1, or 0 for a lower bound of -inf and an upper one of inf, `[2, m]`."""
 
 
 class _Iterate(NamedTuple):
@@ -140,7 +140,8 @@ def _problem(p: Any, q: Any, a: Any, b: Any, g: Any, lower: Any, upper: Any) -> 
     for name, (array, shape) in shapes.items():
         _require_shape(name, array, shape)
     bounds = rnp.stack([lower, upper])
-    is_bound = rnp.isfinite(bounds)
+    # Infinite bounds of the other sign, and NaN, stay: no point is within them.
+    is_bound = bounds != np.array([[-np.inf], [np.inf]], dtype)
     return _Problem(p, q, a, b, g, rnp.where(is_bound, bounds, 0), is_bound.astype(dtype))
 
 

@@ -238,3 +238,17 @@ def test_shapes_that_do_not_fit_are_named(name: str) -> None:
     arguments[name] = np.ones(7)
     with pytest.raises(ShapeError, match=rf"solve_qp: {name} has shape"):
         solve_qp(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"), [([np.nan, 0], [1, 1]), ([np.inf, 0], [np.inf, 1]), ([0, 0], [1, -np.inf])]
+)
+def test_bounds_that_nothing_is_within_are_no_absent_ones(lower: Any, upper: Any) -> None:
+    found = solve_qp(
+        np.eye(2),
+        np.ones(2),
+        g=np.eye(2),
+        lower=np.array(lower, float),
+        upper=np.array(upper, float),
+    )
+    assert found.status == Status.FAILED
