@@ -33,6 +33,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 VERSION = "3.11"
@@ -116,7 +117,7 @@ def _compile_what_tests_do() -> None:
     import rlx
     import rlx.numpy as rnp
 
-    def f(x: rlx.Array) -> rlx.Array:
+    def f(x: Any) -> Any:
         image = rlx.nn.conv(x[None, None], x[None, None, :3, :3])
         rows = rlx.nn.softmax(rnp.sort(x @ x.T)[x.argmax(axis=0)] / rnp.cumsum(x, axis=1))
         last, _ = rlx.lax.scan(lambda c, row: (rnp.tanh(c @ x) * row, c), x[0], rows)
@@ -192,7 +193,7 @@ def run_bounded(
                 output.flush()
                 os._exit(status)
         end = time.monotonic() + WAITED * seconds
-        done = (0, 0, None)
+        done: tuple[int, int, Any] = (0, 0, None)
         try:
             while not (done := os.wait4(child, os.WNOHANG))[0] and time.monotonic() < end:
                 time.sleep(0.1)

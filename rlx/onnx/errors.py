@@ -33,7 +33,7 @@ _SEARCH = (
     "convert_generation), and call its session in a loop that chooses the tokens"
 )
 _REMEDIES = {
-    **dict.fromkeys(("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SEARCH),
+    "WhisperBeamSearch": _SEARCH,
     **dict.fromkeys(("MoE", "QMoE"), "export the experts as products of their tokens"),
 }
 """By operators of `com.microsoft` that are no decompositions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +97,15 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁un", "aff", "able", "▁able", 
          "▁日", "s"]  # fmt: skip
 
 
-def embedding_file(path: Path, *, words: Sequence[str] = (), **more: Any) -> Path:
+def embedding_file(
+    path: Path, more: Mapping[str, Any] | None = None, *, words: Sequence[str] = ()
+) -> Path:
     """Write a decoder that embeds texts; `words` are tokens, too."""
     weights = random_weights()
     keys = {
         "tokenizer.ggml.model": "bert", "tokenizer.ggml.tokens": [*WORDS, *words],
         "tokenizer.ggml.seperator_token_id": 3, "tokenizer.ggml.cls_token_id": 2,
-        "tokenizer.ggml.unknown_token_id": 1, "general.architecture": "qwen3", **more,
+        "tokenizer.ggml.unknown_token_id": 1, "general.architecture": "qwen3", **(more or {}),
     }  # fmt: skip
     own = {
         "block_count": LAYERS, "embedding_length": HIDDEN, "feed_forward_length": WIDE,
@@ -129,7 +131,7 @@ def test_words_are_cut_into_the_longest_pieces(tmp_path: Path) -> None:
     cased = ["<s>", "</s>", "<unk>", "▁A", "a"]
     own = {"tokens": cased, "cls_token_id": 0, "seperator_token_id": 1, "unknown_token_id": 2}
     path = embedding_file(
-        tmp_path / "n.gguf", **{f"tokenizer.ggml.{key}": value for key, value in own.items()}
+        tmp_path / "n.gguf", {f"tokenizer.ggml.{key}": value for key, value in own.items()}
     )
     assert TextTokenizer.of(read(path)).encode_whole("Aa a") == [0, 3, 4, 2, 1]
 
@@ -168,10 +170,10 @@ def test_what_is_no_embedding_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not say how rows are pooled"):
         load_embedding(unsaid)
     for number, name in ((0, "none"), (4, "rank"), (7, "7")):
-        other = embedding_file(tmp_path / "o.gguf", **{"qwen3.pooling_type": number})
+        other = embedding_file(tmp_path / "o.gguf", {"qwen3.pooling_type": number})
         with pytest.raises(InputError, match=f"there is no pooling '{name}'"):
             load_embedding(other)
-    encoder = embedding_file(tmp_path / "e.gguf", **{"qwen3.attention.causal": False})
+    encoder = embedding_file(tmp_path / "e.gguf", {"qwen3.attention.causal": False})
     with pytest.raises(UnsupportedError, match="writes no text"):
         load(encoder)
 
