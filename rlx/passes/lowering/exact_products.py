@@ -42,7 +42,8 @@ def exact_products(target: Target) -> GraphPass:
                                        %5: i32[M, N] = cast %4
     """
     rules: list[LocalRewrite] = _in_words(target) if target.dots_bytes else []
-    rules += [_matmul, _conv] if target.vector_bytes >= 16 else [_codes_matmul, _codes_conv]
+    wide = target.vector_bytes >= 16
+    rules += [_matmul, _conv, _again_in_floats] if wide else [_codes_matmul, _codes_conv]
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, rules)
@@ -102,6 +103,31 @@ def _conv(node: Node) -> Value | None:
     if not isinstance(taps, int) or not _is_worth(node, taps) or _longest_sum(x, w) < taps:
         return None
     return _in_floats(ops.conv, x, w, **node.attrs.as_dict())
+
+
+@rewrite(ops.cast, when=lambda node: node.result.dtype is DType.F32)
+def _again_in_floats(node: Node) -> Value | None:
+    """Take a sum that is cast back as it is: rounding it to i32 costs more than its taps.
+
+    A sum of no value may be -0, of which the integer is 0.
+    """
+    (total,) = node.operands
+    if total.op is not ops.cast or total.dtype is not DType.I32:
+        return None
+    (found,) = total.node.operands
+    return found + 0.0 if _is_exact_sum(found) else None
+
+
+def _is_exact_sum(value: Value) -> bool:
+    """True for a product of `_in_floats`: of integers whose sums are exact in f32."""
+    if value.dtype is not DType.F32 or value.op not in (ops.matmul, ops.conv):
+        return False
+    operands = value.node.operands
+    if any(each.op is not ops.cast for each in operands):
+        return False
+    a, b = (each.node.operands[0] for each in operands)
+    terms = a.shape[-1] if value.op is ops.matmul else product(b.shape[1:])
+    return isinstance(terms, int) and terms <= _longest_sum(a, b)
 
 
 def _is_worth(node: Node, depth: Extent) -> bool:
