@@ -47,7 +47,7 @@ def timed_program(arguments: Namespace, backend: Backend, target: Target) -> tup
     with progress(f"compiling and timing {program.graph.name}"):
         times = profile(
             program.graph,
-            Stages.of(program.graph, target, arguments.precision).program,
+            Stages.of(program.graph, target, arguments.precision).program_for(backend),
             feeds,
             backend=backend,
             target=target,

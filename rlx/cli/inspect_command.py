@@ -68,12 +68,13 @@ def _measure(
     params = {
         **random_params(signature, _SEED), **program.params, **read_params(arguments.params)
     }  # fmt: skip
+    backend = choose_backend(arguments.backend)
     with progress(f"compiling and timing {program.graph.name}"):
         return profile(
             program.graph,
-            stages.program,
+            stages.program_for(backend),
             {**random_inputs(signature, arguments.extent, _SEED), **inputs},
-            backend=choose_backend(arguments.backend),
+            backend=backend,
             target=stages.target,
             params=params,
         )

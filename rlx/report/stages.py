@@ -28,6 +28,7 @@ from rlx.passes.pipeline import PipelineReport, pipeline
 from rlx.passes.precision.mixed_precision import at_precision
 from rlx.passes.precision.policy import Precision, target_at
 from rlx.report.assembly import assembly_of, functions_of
+from rlx.runtime.backend import Backend
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.llvm_backend import llvm_assembly, llvm_text
 from rlx.runtime.lower import c_passes, claimed_ops
@@ -81,7 +82,14 @@ class Stages:
         """Return what the C back end compiles, or an artifact for the chosen target."""
         if self.target_name:
             return self.program.module
-        return lower_graph(self.program.graph, self.target, c_passes(self.target)).module
+        return self._program_for_c().module
+
+    def program_for(self, backend: Backend) -> Program:
+        """Return the program as a backend compiles it."""
+        return self._program_for_c() if backend.name == "c" else self.program
+
+    def _program_for_c(self) -> Program:
+        return lower_graph(self.program.graph, self.target, c_passes(self.target))
 
     def c_with_lines(self) -> str:
         """Return the C with `#line` directives to the user's program."""

@@ -313,9 +313,10 @@ class ExpressionEmitter:
 
     def _vector_cast(self, x: Expr, type: ValueType) -> Code:
         if x.type.prim is not Prim.BOOL:
-            return vectors.convert(self.prelude, type, self.code(x))
+            return vectors.convert(self.prelude, x.type, type, self.code(x))
+        source = mask_type(x.type.lanes, self.mask_size(x))
         ones = Code(f"-{self.code(x).at(Level.UNARY)}", Level.UNARY)  # a true lane is -1
-        return vectors.convert(self.prelude, type, ones)
+        return vectors.convert(self.prelude, source, type, ones)
 
     # Masks
 
@@ -326,7 +327,9 @@ class ExpressionEmitter:
             return self._splat_mask(expr, type)
         own = self.mask_size(expr)
         code = self._mask(expr, own)
-        return code if own == size else vectors.convert(self.prelude, type, code)
+        if own == size:
+            return code
+        return vectors.convert(self.prelude, mask_type(type.lanes, own), type, code)
 
     def _splat_mask(self, expr: Const | Splat, type: ValueType) -> Code:
         if isinstance(expr, Const):

@@ -56,8 +56,22 @@ def compare(prelude: Prelude, op: CompareOp, type: ValueType, a: Code, b: Code) 
     return cast(mask, infix(a, COMPARE_SIGNS[op], b))
 
 
-def convert(prelude: Prelude, type: ValueType, x: Code) -> Code:
-    return Code(f"__builtin_convertvector({x.text}, {prelude.vector(type)})")
+def convert(prelude: Prelude, source: ValueType, type: ValueType, x: Code) -> Code:
+    """Convert lanes; integers become wider by one step of two at a time.
+
+    GCC 12 takes lanes one by one where they become four times as wide.
+    """
+    for prim in (*_between(source.prim, type.prim), type.prim):
+        wider = prelude.vector(ValueType(prim, type.lanes))
+        x = Code(f"__builtin_convertvector({x.text}, {wider})")
+    return x
+
+
+def _between(source: Prim, target: Prim) -> tuple[Prim, ...]:
+    """Return the signed integers, which hold all of `source`, that are narrower than `target`."""
+    if source.is_float:
+        return ()
+    return tuple(p for p in (Prim.I16, Prim.I32) if source.size < p.size < target.size)
 
 
 def ramp(prelude: Prelude, type: ValueType, base: Code) -> Code:

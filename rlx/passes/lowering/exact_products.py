@@ -40,6 +40,8 @@ def exact_products(target: Target) -> GraphPass:
 
     %2: i32[M, N] = matmul %0, %1  ->  %4: f32[M, N] = matmul (cast %0) (cast %1)
                                        %5: i32[M, N] = cast %4
+
+    What reads the integers as f32 again reads the sums of the floats.
     """
     rules: list[LocalRewrite] = _in_words(target) if target.dots_bytes else []
     wide = target.vector_bytes >= 16
