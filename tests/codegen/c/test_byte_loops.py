@@ -50,3 +50,15 @@ def test_other_loops_stay_as_they_are() -> None:
         k.store(y, i, k.load(x, i))
     copy = k.build()
     assert explicit_byte_loops(64)(copy) is copy
+
+
+@pytest.mark.parametrize(("source", "steps"), [(Prim.U8, 2), (Prim.I8, 2), (Prim.I16, 1)])
+def test_vectors_become_wider_in_steps(source: Prim, steps: int) -> None:
+    """GCC 12 takes lanes one by one where they become four times as wide."""
+    k = KernelBuilder("wider")
+    x, y = k.argument("x", source), k.argument("y", Prim.F32, writable=True)
+    k.store(y, 0, k.load(x, 0, 16).cast(Prim.F32))
+    text = emit_module(Module("m", (), (k.build(),), ()))
+    body = text[text.index("wider(") :]
+    assert body.count("__builtin_convertvector(") == steps
+    assert body.count("i16x16)") == steps - 1

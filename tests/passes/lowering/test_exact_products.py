@@ -122,6 +122,81 @@ def test_convolutions_are_exact(groups: int) -> None:
     np.testing.assert_array_equal(rlx.compile(graph).run(feeds)[0], expected)
 
 
+def scaled(dtype: str, channels: int, depth: int, **window: Any) -> Graph:
+    """A depthwise convolution of bytes with zero points, whose sums are scaled as floats."""
+    graph = Graph("scaled")
+    x = graph.input("x", (2, channels, 17, 13), dtype)
+    w = graph.input("w", (channels, 1, depth, 3), "i8")
+    scale = graph.input("scale", (channels, 1, 1), "f32")
+    sums = graph.conv(
+        graph.cast(x, to="i32") - 113, graph.cast(w, to="i32"), groups=channels, **window
+    )
+    graph.set_outputs([graph.cast(sums, to="f32") * scale + 0.25])
+    return graph
+
+
+_WINDOWS: list[dict[str, Any]] = [
+    {},
+    {"stride": (2, 2), "padding": ((1, 1), (1, 1))},
+    {"stride": (1, 2), "padding": ((0, 2), (1, 0))},
+    {"dilation": (2, 2), "padding": ((2, 2), (2, 2))},
+    {"stride": (3, 1), "dilation": (1, 3), "padding": ((1, 0), (3, 3))},
+]
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("channels", [3, 16, 21])
+@pytest.mark.parametrize("dtype", ["u8", "i8"])
+@pytest.mark.parametrize("window", _WINDOWS, ids=str)
+def test_sums_that_are_cast_back_are_exact(
+    window: dict[str, Any], dtype: str, channels: int, backend: str
+) -> None:
+    """The bits of the reference, which sums in i32."""
+    graph, random = scaled(dtype, channels, 3, **window), np.random.default_rng(0)
+    limits = np.iinfo({"u8": np.uint8, "i8": np.int8}[dtype])
+    feeds = {
+        "x": random.integers(limits.min, limits.max + 1, (2, channels, 17, 13)).astype(
+            limits.dtype
+        ),
+        "w": random.integers(-128, 128, (channels, 1, 3, 3)).astype(np.int8),
+        "scale": -random.random((channels, 1, 1)).astype(np.float32),
+    }
+    (expected,) = rlx.compile(graph, backend="reference").run(feeds)
+    (result,) = rlx.compile(graph, backend=backend).run(feeds)
+    np.testing.assert_array_equal(result.view(np.int32), expected.view(np.int32))
+
+
+@pytest.mark.parametrize("name", ["x86-64", "x86-64-v4-vnni"])
+def test_sums_that_are_cast_back_are_not_rounded(name: str) -> None:
+    """No cast to i32 is left."""
+    left = exact_products(named_target(name))(scaled("u8", 16, 3, padding=((1, 1), (1, 1))))
+    assert not any(n.op.name == "cast" and n.operands[0].op.name == "conv" for n in used(left))
+
+
+def used(graph: Graph) -> list[Any]:
+    """Return the nodes that outputs depend on."""
+    found: dict[Any, None] = {}
+    waiting = [output.node for output in graph.outputs]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found[node] = None
+            waiting += [operand.node for operand in node.operands]
+    return list(found)
+
+
+@pytest.mark.parametrize("backend", ["reference", "c", "llvm"])
+def test_a_sum_of_no_value_is_no_negative_zero(backend: str) -> None:
+    """In floats 0 * -1 is -0; the integer is 0."""
+    graph = Graph("zeros")
+    x, w = graph.input("x", (64, 1), "i8"), graph.input("w", (1, 64), "i8")
+    product_of = graph.matmul(graph.cast(x, to="i32"), graph.cast(w, to="i32"))
+    graph.set_outputs([graph.cast(product_of, to="f32")])
+    feeds = {"x": np.zeros((64, 1), np.int8), "w": np.full((1, 64), -1, np.int8)}
+    (result,) = rlx.compile(graph, backend=backend).run(feeds)
+    assert not np.signbit(result).any()
+
+
 def images(dtype: str, *, fixed: bool) -> Graph:
     """A convolution of three by three taps that Winograd's transforms suit."""
     graph = Graph("images")
