@@ -61,7 +61,7 @@ rlx.codegen.kernels.contraction.plain conv stored_conv
 rlx.codegen.kernels.foreign ffi_call effect_call
 rlx.codegen.kernels.fourier.fourier dft dft_of_reals dft_to_reals dft_of_prime
 rlx.codegen.kernels.indexing gather gather_backward scatter_add scatter_mul scatter_max scatter_min
-    dynamic_slice dynamic_update_slice topk
+    dynamic_slice dynamic_update_slice
 rlx.codegen.kernels.linalg.decompositions eigh svd qr
 rlx.codegen.kernels.linalg.eigenvalues eig
 rlx.codegen.kernels.linalg.factorization cholesky lu
@@ -85,6 +85,7 @@ rlx.codegen.kernels.resample resample
 rlx.codegen.kernels.rope rope
 rlx.codegen.kernels.row_region row_region softmax log_softmax layer_norm rms_norm
 rlx.codegen.kernels.shape transpose
+rlx.codegen.kernels.sort.largest topk
 rlx.codegen.kernels.sort.search argmax argmin
 rlx.codegen.kernels.sort.sort sort argsort
 rlx.codegen.kernels.sort.stages sort_keys radix_counts radix_move sorted_values
@@ -435,10 +436,12 @@ rlx.codegen.kernels.linalg.factorization_lapack cholesky/Library lu/Library
 rlx.codegen.kernels.linalg.schur schur
 rlx.codegen.kernels.linalg.solve solve triangular_solve
 rlx.codegen.kernels.linalg.solve_lapack solve/Library
-rlx.codegen.kernels.sort.sort sort argsort topk
+rlx.codegen.kernels.sort.largest topk
+rlx.codegen.kernels.sort.sort sort argsort
 """,
     "scratch elements": """
-rlx.codegen.kernels.sort.sort sort argsort topk
+rlx.codegen.kernels.sort.largest topk
+rlx.codegen.kernels.sort.sort sort argsort
 """,
     "straight-through": """
 rlx.passes.autodiff.rules.quant quantize qmatmul qconv

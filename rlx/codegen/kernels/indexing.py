@@ -27,7 +27,6 @@ from rlx.codegen.kernels.parallel import is_large, rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.slices import column_blocks
-from rlx.codegen.kernels.sort.sort import sorts_whole_rows, topk_by_sorting
 from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, load, named, parts_of, store
 from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
@@ -308,44 +307,3 @@ def _inside(scope: Scope, place: list[E], shape: tuple[Extent, ...]) -> E:
 
 def _copy_scalar(scope: Scope, x: Reader, y: Writer) -> None:
     y.grouped(((),)).write(scope.extents(0), value=x.grouped(((),)).read(scope.extents(0)))
-
-
-# Selection
-
-
-@kernel("topk")
-def topk(scope: Scope, x: Reader, values: Writer, indices: Writer, *, k: int) -> None:
-    """Read each row once, keeping its largest elements so far sorted in the results.
-
-    An element moves up past those that it outranks, so that equal ones keep their order. Where
-    many are wanted, rows are sorted instead.
-    """
-    if sorts_whole_rows(k):
-        topk_by_sorting(scope, x, values, indices, k=k)
-        return
-    rank = len(x.shape)
-    groups: Groups = (tuple(range(rank - 1)), (rank - 1,))
-    source, best, places = x.grouped(groups), values.grouped(groups), indices.grouped(groups)
-    builder = scope.k
-    with rows(builder, "row", source.extent(0), x.type.elements) as row:
-        x_row, best_row, places_row = source.at(row), best.at(row), places.at(row)
-        if k == 0:
-            return
-        with builder.loop("i", x_row.extent(0)) as i:
-            value = builder.let("value", x_row.read_real(i))
-            slot = builder.mutable("slot", minimum(i, k))
-            climbs = (slot > 0) & outranks(value, best_row.written(maximum(slot - 1, 0)))
-            with builder.while_(climbs):
-                with builder.if_(slot < k):
-                    best_row.write(slot, value=best_row.written(slot - 1))
-                    places_row.write(slot, value=places_row.written(slot - 1))
-                slot.set(slot - 1)
-            with builder.if_(slot < k):
-                best_row.write(slot, value=value)
-                places_row.write(slot, value=i)
-
-
-def outranks(a: E, b: E) -> E:
-    """True if `a` comes strictly before `b` in descending order; NaN is above everything."""
-    larger = a > b
-    return larger | (a.ne(a) & b.eq(b)) if a.type.prim.is_float else larger

@@ -1,4 +1,4 @@
-"""sort, argsort and the largest elements of a row in order: stable radix sorts.
+"""sort and argsort: stable radix sorts.
 
 Each element becomes a record with an integer key that orders as the elements do. A row of records
 is counted by digits of the key, lowest digit first, and moved to and fro between the halves of
@@ -45,7 +45,7 @@ Record: TypeAlias = tuple[E, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
+class Key:
     """Which bits of a record's first word order it, as an unsigned number but for a sign bit."""
 
     low: int
@@ -74,7 +74,7 @@ def _scratch_words(shape: Shape, words: int) -> int:
     return _block_count(shape) * 2 * words * upper(shape[-1])
 
 
-def _index_words(dtype: DType) -> int:
+def index_words(dtype: DType) -> int:
     """Words of a record that holds an index: a key of 32 bits shares the word with it."""
     return 2 if compute_prim(dtype).size == 8 else 1
 
@@ -86,21 +86,11 @@ def sort_scratch(x: TensorType, **_: object) -> int:
 
 @scratch("argsort", elements=lambda _: Prim.I64)
 def argsort_scratch(x: TensorType, **_: object) -> int:
-    return _scratch_words(x.shape, _index_words(x.dtype)) * Prim.I64.size
-
-
-@scratch("topk", elements=lambda _: Prim.I64)
-def topk_scratch(x: TensorType, *, k: int, **_: object) -> int:
-    return argsort_scratch(x) if sorts_whole_rows(k) else 0
-
-
-def sorts_whole_rows(k: int) -> bool:
-    """True if so many elements are wanted that sorting their row is less work."""
-    return k > SHORT_ROW
+    return _scratch_words(x.shape, index_words(x.dtype)) * Prim.I64.size
 
 
 @contextmanager
-def _rows(scope: Scope, shape: Shape, words: int) -> Iterator[tuple[E, E]]:
+def rows_with_scratch(scope: Scope, shape: Shape, words: int) -> Iterator[tuple[E, E]]:
     """Open the loops over rows; yields the row and where its scratch begins."""
     k, count = scope.k, scope.extents(product(shape[:-1]))
     blocks = minimum(count, _block_count(shape))
@@ -114,7 +104,7 @@ def _rows(scope: Scope, shape: Shape, words: int) -> Iterator[tuple[E, E]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sorter:
+class Sorter:
     """Sorts the records of one row, which it is given one by one."""
 
     k: KernelBuilder
@@ -123,22 +113,24 @@ class _Sorter:
     length: E
     words: int
     longest: int
-    key: _Key
+    key: Key
+    bits: int
+    """Bits of a digit, at most."""
 
     def run(self, record: Callable[[E], Record], take: Callable[[E, Record], None]) -> None:
         """Sort `record(i)` over all i; hand the i-th of the order to `take`."""
         start = self._by_insertion(record) if self.longest <= SHORT_ROW else self._by_radix(record)
         with self.k.loop("i", self.length) as i:
-            take(i, self._load(start + i))
+            take(i, self.load(start + i))
 
-    def _load(self, at: E) -> Record:
+    def load(self, at: E) -> Record:
         stride = 2 * self.longest
         return tuple(
             self.k.let("record", self.k.load(self.memory, at + word * stride))
             for word in range(self.words)
         )
 
-    def _store(self, at: E, record: Record) -> None:
+    def store(self, at: E, record: Record) -> None:
         for word, part in enumerate(record):
             self.k.store(self.memory, at + word * 2 * self.longest, part)
 
@@ -149,14 +141,14 @@ class _Sorter:
             slot = k.mutable("slot", i)
             before = k.load(self.memory, self.base + maximum(slot - 1, 0))
             with k.while_((slot > 0) & (before > new[0])):
-                self._store(self.base + slot, self._load(self.base + slot - 1))
+                self.store(self.base + slot, self.load(self.base + slot - 1))
                 slot.set(slot - 1)
-            self._store(self.base + slot, new)
+            self.store(self.base + slot, new)
         return self.base
 
     def _by_radix(self, record: Callable[[E], Record]) -> E:
         k = self.k
-        digits = self.key.digits(11 if self.longest >= _LONG_ROW else 8)
+        digits = self.key.digits(self.bits)
         bins = 1 << max(bits for _, bits in digits)
         prim = Prim.I32 if self.longest < 1 << 31 else Prim.I64
         counts = k.local("counts", prim, len(digits) * bins)
@@ -187,7 +179,7 @@ class _Sorter:
         k = self.k
         with k.loop("i", self.length) as i:
             new = tuple(k.let("new", part) for part in record(i))
-            self._store(self.base + i, new)
+            self.store(self.base + i, new)
             for number, (start, bits) in enumerate(digits):
                 at = k.let("bin", self.key.digit(new[0], start, bits) + number * bins)
                 k.store(counts, at, k.load(counts, at) + 1)
@@ -206,14 +198,14 @@ class _Sorter:
     ) -> None:
         k = self.k
         with k.loop("i", self.length) as i:
-            record = self._load(source + i)
+            record = self.load(source + i)
             at = k.let("bin", self.key.digit(record[0], start, bits) + first)
             place = k.let("place", k.load(counts, at))
             k.store(counts, at, place + 1)
-            self._store(target + place.cast(Prim.I64), record)
+            self.store(target + place.cast(Prim.I64), record)
 
 
-def _memory(scope: Scope) -> Buffer:
+def scratch_memory(scope: Scope) -> Buffer:
     if scope.scratch is None:
         raise InternalError("sorting needs scratch")
     return scope.scratch
@@ -229,8 +221,8 @@ def sort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys, which turn back into elements."""
     k = scope.k
     source, target = x.grouped(row_groups(x.shape)), y.grouped(row_groups(x.shape))
-    key = _Key(*key_bits(x.dtype), is_signed(x.dtype))
-    with _rows(scope, x.shape, 1) as (row, base):
+    key = Key(*key_bits(x.dtype), is_signed(x.dtype))
+    with rows_with_scratch(scope, x.shape, 1) as (row, base):
         x_row, y_row = source.at(row), target.at(row)
         shared = k.mutable("shared", const(False, Prim.BOOL))
 
@@ -271,24 +263,9 @@ def argsort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys with their indices."""
     groups = row_groups(x.shape)
     source, target = x.grouped(groups), y.grouped(groups)
-    with _sorted_indices(scope, x, source, descending=False) as (row, sorted_row):
+    with sorted_indices(scope, x, source, descending=False) as (row, sorted_row):
         y_row = target.at(row)
         sorted_row(lambda i, index: y_row.write(i, value=index))
-
-
-def topk_by_sorting(scope: Scope, x: Reader, values: Writer, indices: Writer, *, k: int) -> None:
-    """Sort whole rows in descending order and keep the first `k`."""
-    groups = row_groups(x.shape)
-    source, best, places = x.grouped(groups), values.grouped(groups), indices.grouped(groups)
-    with _sorted_indices(scope, x, source, descending=True) as (row, sorted_row):
-        x_row, best_row, places_row = source.at(row), best.at(row), places.at(row)
-
-        def take(i: E, index: E) -> None:
-            with scope.k.if_(i < k):
-                best_row.write(i, value=x_row.read(index))
-                places_row.write(i, value=index)
-
-        sorted_row(take)
 
 
 Sorted: TypeAlias = Callable[[Callable[[E, E], None]], None]
@@ -296,39 +273,52 @@ Sorted: TypeAlias = Callable[[Callable[[E, E], None]], None]
 
 
 @contextmanager
-def _sorted_indices(
+def sorted_indices(
     scope: Scope, x: Reader, source: GroupedReader, *, descending: bool
 ) -> Iterator[tuple[E, Sorted]]:
     """Open the loops over rows; yields the row, and what sorts its indices."""
-    words = _index_words(x.dtype)
-    key = _index_key(x.dtype)
-    with _rows(scope, x.shape, words) as (row, base):
+    words = index_words(x.dtype)
+    key = index_key(x.dtype)
+    with rows_with_scratch(scope, x.shape, words) as (row, base):
         x_row = source.at(row)
 
         def record(i: E) -> Record:
             own = order_key(x_row.read_real(i))
-            own = ~own if descending else own
-            if words == 2:
-                return own, i
-            return (own.cast(Prim.I64) << INDEX_BITS | i,)
-
-        def index(found: Record) -> E:
-            return found[1] if words == 2 else found[0] & ((1 << INDEX_BITS) - 1)
+            return index_record(~own if descending else own, i)
 
         def run(take: Callable[[E, E], None]) -> None:
             sorter = _sorter(scope, x.shape[-1], base, words, key)
-            sorter.run(record, lambda i, found: take(i, scope.k.let("index", index(found))))
+            sorter.run(record, lambda i, found: take(i, scope.k.let("index", index_of(found))))
 
         yield row, run
 
 
-def _index_key(dtype: DType) -> _Key:
+def index_record(key: E, i: E) -> Record:
+    """Return the record of a key and its index: one word if the key has 32 bits."""
+    if key.type.prim is Prim.I64:
+        return key, i
+    return (key.cast(Prim.I64) << INDEX_BITS | i,)
+
+
+def index_of(record: Record) -> E:
+    """Return the index of an `index_record`."""
+    return record[-1] if len(record) == 2 else record[0] & ((1 << INDEX_BITS) - 1)
+
+
+def index_key(dtype: DType) -> Key:
     """Return the key of records with indices; complemented keys are signed in any case."""
     low, width = key_bits(dtype)
-    shift = 0 if _index_words(dtype) == 2 else INDEX_BITS
-    return _Key(low + shift, width, is_signed(dtype))
+    shift = 0 if index_words(dtype) == 2 else INDEX_BITS
+    return Key(low + shift, width, is_signed(dtype))
 
 
-def _sorter(scope: Scope, length: Extent, base: E, words: int, key: _Key) -> _Sorter:
-    longest = upper(length)
-    return _Sorter(scope.k, _memory(scope), base, scope.extents(length), words, longest, key)
+def _sorter(scope: Scope, length: Extent, base: E, words: int, key: Key) -> Sorter:
+    memory, whole = scratch_memory(scope), scope.extents(length)
+    return Sorter(
+        scope.k, memory, base, whole, words, upper(length), key, digit_bits(upper(length))
+    )
+
+
+def digit_bits(count: int) -> int:
+    """Return how many bits the digits of so many keys have."""
+    return 11 if count >= _LONG_ROW else 8
