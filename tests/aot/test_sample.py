@@ -66,6 +66,12 @@ def test_prints_halves_as_numbers(tmp_path: Path, dtype: str) -> None:
     np.testing.assert_allclose(sample(tmp_path, "half")["y"], x * 3, rtol=1e-2, atol=3e-8)
 
 
+def test_prints_what_is_not_finite(tmp_path: Path) -> None:
+    x = np.array([np.inf, 1.0, np.nan, -np.inf], np.float32)
+    rlx.aot(rlx.jit(lambda x: x * 2.0), tmp_path, name="odd", example_inputs=(x,), emit_only=True)
+    np.testing.assert_array_equal(sample(tmp_path, "odd")["y"], x * 2)
+
+
 def test_takes_the_example_inputs_of_a_graph_by_name(tmp_path: Path) -> None:
     graph = mlp()
     params = params_of(graph)

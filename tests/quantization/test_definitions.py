@@ -82,6 +82,15 @@ def test_estimators_are_those_of_a_loop(
     np.testing.assert_allclose(made.ravel(), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_the_largest_magnitude_of_a_channel_counts_as_inside(bits: int) -> None:
+    """Also where its quotient by the scale is rounded up, beyond the largest code."""
+    x = np.random.default_rng(5).normal(size=(64, 7)).astype(np.float32)
+    dx = apply(ops.fake_quantize_backward, x, np.ones_like(x), bits=bits, axis=0,
+               straight_through="clipped_identity")  # fmt: skip
+    np.testing.assert_array_equal(dx, np.ones_like(x))
+
+
 @pytest.mark.parametrize(("shape", "axis"), SHAPED)
 @pytest.mark.parametrize("bits", [8, 4, 2])
 def test_learned_steps_are_those_of_a_loop(

@@ -227,6 +227,9 @@ def _sample(layout: ArtifactLayout, tensors: _Tensors, options: Options) -> dict
         "filled": given,
         "sample_inputs": _sample_inputs(given),
         "sample_copies": prints_bf16 or any(t.example for t in given),
+        "sample_has_nonfinite": any(
+            "INFINITY" in e or "NAN" in e for t in given for e in t.example
+        ),
     }
 
 
