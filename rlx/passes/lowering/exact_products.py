@@ -122,13 +122,14 @@ def _again_in_floats(node: Node) -> Value | None:
 
 def _is_exact_sum(value: Value) -> bool:
     """True for a product of `_in_floats`: of integers whose sums are exact in f32."""
-    if value.dtype is not DType.F32 or value.op not in (ops.matmul, ops.conv):
+    is_matmul = value.op is ops.matmul
+    if value.dtype is not DType.F32 or not (is_matmul or value.op is ops.conv):
         return False
     operands = value.node.operands
     if any(each.op is not ops.cast for each in operands):
         return False
     a, b = (each.node.operands[0] for each in operands)
-    terms = a.shape[-1] if value.op is ops.matmul else product(b.shape[1:])
+    terms = a.shape[-1] if is_matmul else product(b.shape[1:])
     return isinstance(terms, int) and terms <= _longest_sum(a, b)
 
 
