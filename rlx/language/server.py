@@ -14,6 +14,7 @@ import json
 import logging
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias, TypeVar, get_args
@@ -149,7 +150,7 @@ def _nothing() -> None:
 
 
 @dataclass(eq=False)
-class _Service:
+class _Service(ABC):
     """What endpoints for all models share."""
 
     model: LanguageModel | EmbeddingModel
@@ -233,9 +234,9 @@ class _Service:
         usage = {"prompt_tokens": count, "total_tokens": count}
         return JSONResponse({"object": "list", "data": data, "model": self.name, "usage": usage})
 
+    @abstractmethod
     async def pooled(self, prompts: list[list[int]], request: Request) -> list[Array] | None:
         """Return a vector for each text, or None if the client leaves before."""
-        raise NotImplementedError
 
 
 @dataclass(eq=False)

@@ -192,7 +192,7 @@ if hasattr(os, "register_at_fork"):  # where processes fork
 
 
 def _warn(text: str) -> None:
-    with suppress(Exception):  # where warnings are errors, nobody is here to catch one
+    with suppress(Exception):  # where warnings are errors, no caller catches one on this thread
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 

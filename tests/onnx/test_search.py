@@ -1,4 +1,4 @@
-"""Greedy, beam and sampled searches over a small decoder, beside ONNX Runtime's."""
+"""Greedy, beam and sampled searches over a small decoder, compared with ONNX Runtime's."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def compiled(backend: str = "llvm", **options: Any) -> Executable:
 
 
 def bits(results: Any) -> list[bytes]:
-    """Return the bits of arrays; the sign of a NaN that was computed is nobody's."""
+    """Return the bits of arrays; a NaN that was computed may have either sign."""
     return [_without_nan_signs(np.asarray(each)).tobytes() for each in results]
 
 
@@ -248,13 +248,13 @@ def test_where_the_second_tier_fails_the_first_one_stays(
         raise InternalError("no room")
 
     monkeypatch.setattr(EmittedParts, "load_in_steps", fail)
-    told = list[str]()
-    monkeypatch.setattr(tiers, "_warn", told.append)
+    warned = list[str]()
+    monkeypatch.setattr(tiers, "_warn", warned.append)
     run = compiled(wait=False)
     first = bits(run(arrays()["x"]))
     assert settled(run._native) is run._native._first  # type: ignore[attr-defined]
     assert first == bits(run(arrays()["x"]))
-    assert "no room" in told[0]
+    assert "no room" in warned[0]
     assert not list(cache.glob("*/*.rlxi"))
 
 
