@@ -14,7 +14,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.elementwise import cast
 from rlx.ir.ops.loops import scan, switch
 from rlx.ir.ops.shape import expand, narrow, pad, reshape
-from rlx.ir.shape import Extent, upper
+from rlx.ir.shape import Extent, ends, upper
 from rlx.ir.types import TensorType
 
 
@@ -72,9 +72,11 @@ def scan_chunks(
 def _counted_down(graph: Graph, length: Extent) -> Value:
     """Return how many steps are left at each step.
 
-    Where their number is symbolic these are no constants, which would be kept from run to run.
+    Where their number is symbolic these are no constants, which would be kept from run to run. One
+    that may be negative is no extent: steps up to the bound are numbered then.
     """
-    numbers: Value = graph.iota(type=TensorType(DType.I64, (length,)))
+    steps = length if isinstance(length, int) or ends(length)[0] >= 0 else max(length.upper, 0)
+    numbers: Value = graph.iota(type=TensorType(DType.I64, (steps,)))
     count = length if isinstance(length, int) else graph.extent(value=length)
     left: Value = count - numbers
     return left
