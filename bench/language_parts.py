@@ -1,8 +1,8 @@
-"""What a language model's speed is made of: `python -m bench.language_parts cold` or `blocks`.
+"""Measure the parts of a language model's speed: `python -m bench.language_parts cold` or `blocks`.
 
 `cold`: seconds from the start of a process to its first token after a prompt of 16, and the memory
 that is resident then, rlx (its caches warm) and llama.cpp. `blocks`: microseconds of the product
-of each block type with a matrix of 4096 x 4096, in f32 and in eight bits, beside ggml's where
+of each block type with a matrix of 4096 x 4096, in f32 and in eight bits, and ggml's where
 `llama-cpp-python` is installed, how much of the packed bytes is read in a second, and how fast this
 machine reads.
 """

@@ -186,7 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="bench.revisions", description="Measure another revision of rlx beside this one."
+        prog="bench.revisions",
+        description="Compare the speed of another revision of rlx with this one's.",
     )
     parser.add_argument("revision", nargs="?", default="HEAD", help="a revision, or a checkout")
     parser.add_argument("workloads", nargs="*", help="names or patterns; default: all")

@@ -118,7 +118,7 @@ class _Host:
 
 
 def answered(ask: Callable[[], Any]) -> Answer:
-    """Return what `ask` gives; a failure is told by its own words."""
+    """Return the result of `ask`, or the message of the exception that it raised."""
     try:
         return Answer(ask())
     except Exception as error:  # every library has its own

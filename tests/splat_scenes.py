@@ -100,13 +100,13 @@ def random_scene(seed: int, splats: int, coefficients: int = 4, size: float = 0.
 
 
 def mixed_scene() -> Scene:
-    """Ordinary splats, and some that are behind, around, beside, faint, thin, huge or broken."""
+    """Splats behind the camera, around it, off the screen; faint, thin, huge and broken ones."""
     scene = random_scene(3, 12)
     positions, scales = scene.positions.copy(), scene.scales.copy()
     opacities, rotations = scene.opacities.copy(), scene.rotations.copy()
     positions[1] = (0.0, 0.0, 6.0)  # behind the camera
     positions[2], scales[2], opacities[2] = (0.1, 0.0, 3.8), np.log(0.5), 0.1  # around it
-    positions[3] = (40.0, 0.0, 0.0)  # beside the screen
+    positions[3] = (40.0, 0.0, 0.0)  # off the screen
     opacities[4] = 0.001
     scales[5] = (np.log(0.5), np.log(0.01), np.log(0.01))
     scales[6] = np.log(30.0)

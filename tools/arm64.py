@@ -73,7 +73,7 @@ chmod +x "$out"
 
 
 CHOSEN = ("tests/runtime", "tests/codegen", "tests/passes")
-"""What `test` runs unless it is told."""
+"""What `test` runs by default."""
 NOTHING_COLLECTED = 5
 """Pytest's exit status where no test was drawn."""
 WAITED = 20

@@ -111,8 +111,8 @@ examples:
   $ rlx profile model.rlx --repeats 3 --trace trace.json
 """,
     "tune": """
-Schedules that are faster are used by all that is compiled on this machine afterwards; with -o
-they are written to a file, which rlx.Schedules.load reads for rlx.compile(..., schedules=).
+Later compilations on this machine use the schedules that were faster. With -o they are written to
+a file instead, which rlx.Schedules.load reads for rlx.compile(..., schedules=).
 
 examples:
   $ rlx tune model.rlx --seconds 0.2
@@ -184,8 +184,8 @@ def _add_source(parser: ArgumentParser) -> None:
         "--precision",
         choices=("f32", "bf16", "f16", "strict", "finite"),
         default="f32",
-        help="compute products in 16 bits, convolutions strictly as their formula says, or no "
-        "product with a known zero, as if all values were finite; default: as written",
+        help="bf16, f16: products in 16 bits; strict: convolutions by their formula; finite: values"
+        " are assumed finite, so products with known zeros are left out; default: f32",
     )
 
 
@@ -206,7 +206,7 @@ def _add_limit(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         type=named_limit,
-        help="what loading a file may take: bytes, nodes, elements, nesting or seconds",
+        help="limit for loading a file: N bytes, nodes, elements, nesting or seconds",
     )
 
 
@@ -242,7 +242,10 @@ def _add_extent(parser: ArgumentParser) -> None:
 
 def _add_machine(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--backend", choices=BACKENDS, default="auto", help="auto takes LLVM where it is installed"
+        "--backend",
+        choices=BACKENDS,
+        default="auto",
+        help="auto is LLVM if llvmlite is installed, else C",
     )
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="default: RLX_NUM_THREADS, else all cores"
@@ -254,7 +257,7 @@ def _add_compile(parser: ArgumentParser) -> None:
     _add_without(parser)
     _add_arrays(parser)
     parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, required=True, help="made if need be"
+        "-o", "--output", metavar="DIR", type=Path, required=True, help="directory for the files"
     )
     parser.add_argument("--name", help="prefix of every symbol; default: the graph's name")
     _add_code(parser)
@@ -304,7 +307,7 @@ def _add_code(parser: ArgumentParser) -> None:
         "--math",
         choices=("libm", "none"),
         default="libm",
-        help="none does without libm and headers of a C library",
+        help="none uses neither libm nor headers of a C library",
     )
 
 
@@ -336,7 +339,7 @@ def _add_run(parser: ArgumentParser) -> None:
     _add_machine(parser)
     parser.add_argument("--output", metavar="FILE", type=Path, help=".npz, or .npy for one output")
     parser.add_argument(
-        "--random", metavar="SEED", type=seed, help="fill what is not given with random numbers"
+        "--random", metavar="SEED", type=seed, help="draw inputs and params that are not given"
     )
     _add_extent(parser)
     special = parser.add_mutually_exclusive_group()
@@ -349,7 +352,7 @@ def _add_run(parser: ArgumentParser) -> None:
         "--code",
         metavar="FILE.c",
         type=Path,
-        help="run this C, edited from what `rlx inspect --stage c` printed",
+        help="run this C: an edited copy of the output of `rlx inspect --stage c`",
     )
 
 
@@ -416,7 +419,9 @@ def _add_doctor(_: ArgumentParser) -> None:
 
 
 def _add_rebuild(parser: ArgumentParser) -> None:
-    parser.add_argument("directory", metavar="DIR", type=Path, help="what `rlx compile` wrote")
+    parser.add_argument(
+        "directory", metavar="DIR", type=Path, help="output directory of `rlx compile`"
+    )
     parser.add_argument("--cc", metavar="COMMAND", help="the C compiler for the target")
 
 
@@ -426,26 +431,30 @@ def _add_completion(parser: ArgumentParser) -> None:
 
 def _add_generate(parser: ArgumentParser) -> None:
     _add_model(parser)
-    parser.add_argument("--prompt", metavar="TEXT", required=True, help="what to continue")
+    parser.add_argument("--prompt", metavar="TEXT", required=True, help="text to continue")
     parser.add_argument(
-        "--chat", action="store_true", help="the prompt is a question, put in the model's template"
+        "--chat", action="store_true", help="format the prompt by the model's chat template"
     )
     _add_sampling(parser)
 
 
 def _add_chat(parser: ArgumentParser) -> None:
     _add_model(parser)
-    parser.add_argument("--system", metavar="TEXT", help="the system's message")
+    parser.add_argument("--system", metavar="TEXT", help="system message")
     _add_sampling(parser)
 
 
 def _add_sampling(parser: ArgumentParser) -> None:
-    """Add how long answers are, and how their tokens are chosen."""
+    """Add the options of sampling."""
     parser.add_argument(
         "--max-tokens", type=positive, default=256, metavar="N", help="default: 256"
     )
     parser.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T", help="0, the default: the likeliest"
+        "--temperature",
+        type=float,
+        default=0.0,
+        metavar="T",
+        help="default: 0, the likeliest token",
     )
     parser.add_argument("--top-k", type=int, default=40, metavar="K", help="default: 40; 0: all")
     parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="default: 1")
@@ -459,18 +468,21 @@ def _add_sampling(parser: ArgumentParser) -> None:
             f"--{name}-penalty", type=float, default=0.0, metavar="R", help="default: 0"
         )
     parser.add_argument(
-        "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
+        "--stop",
+        action="append",
+        metavar="TEXT",
+        help="end the answer at this text; may be repeated",
     )
     guesses = parser.add_mutually_exclusive_group()
     guesses.add_argument(
-        "--draft", metavar="MODEL", type=Path, help="a smaller model that guesses tokens"
+        "--draft", metavar="MODEL", type=Path, help="smaller model for speculative decoding"
     )
     guesses.add_argument(
-        "--lookup", action="store_true", help="guess what followed the same tokens before"
+        "--lookup", action="store_true", help="speculative decoding from repetitions in the text"
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--grammar", metavar="FILE", type=Path, help="what answers are, in GBNF")
-    form.add_argument("--json-schema", metavar="FILE", type=Path, help="answers are JSON of this")
+    form.add_argument("--grammar", metavar="FILE", type=Path, help="grammar of the answer, in GBNF")
+    form.add_argument("--json-schema", metavar="FILE", type=Path, help="JSON schema of the answer")
     _add_keep(parser)
 
 
@@ -479,34 +491,37 @@ def _add_keep(parser: ArgumentParser) -> None:
         "--keep",
         type=int,
         metavar="N",
-        help="go on where the context is full, with its first N tokens and the newer half of the "
-        "others; default: end the answer",
+        help="when the context is full, keep its first N tokens and the newer half of the others; "
+        "default: end the answer",
     )
 
 
 def _add_text_model(parser: ArgumentParser) -> None:
-    """Add what all commands that run language models take."""
+    """Add the arguments of all commands that run language models."""
     parser.add_argument(
         "model", metavar="MODEL", type=Path, help="a GGUF file, or a folder of safetensors"
     )
     _add_limit(parser)
     parser.add_argument(
-        "--quantize", metavar="TYPE", help="pack the weights of a folder: q8_0, q4_k, and so on"
+        "--quantize", metavar="TYPE", help="quantize the weights of a folder: q8_0, q4_k, and so on"
     )
     parser.add_argument(
-        "--context", type=positive, metavar="N", help="tokens kept; default: 2048, or the model's"
+        "--context",
+        type=positive,
+        metavar="N",
+        help="context length in tokens; default: 2048, or the model's",
     )
     parser.add_argument(
         "--accuracy",
         choices=("exact", "int8"),
         default="exact",
-        help="activations that multiply packed weights: f32 (the default), or eight bits",
+        help="activations in products with packed weights: f32 (exact, the default) or int8",
     )
     _add_machine(parser)
 
 
 def _add_model(parser: ArgumentParser) -> None:
-    """Add what commands that write texts take."""
+    """Add the arguments of commands that generate text."""
     _add_text_model(parser)
     parser.add_argument(
         "--adapters",
@@ -517,8 +532,7 @@ def _add_model(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--cache-dtype",
         choices=("f32", "f16", "bf16"),
-        help="what keys and values are kept as: f16 takes half of the memory (default: f32, and "
-        "f16 for int8)",
+        help="dtype of the key-value cache; default: f32, with --accuracy int8 f16",
     )
     parser.add_argument("--seed", type=seed, default=0, metavar="SEED", help="default: 0")
 
@@ -526,10 +540,10 @@ def _add_model(parser: ArgumentParser) -> None:
 def _add_embed(parser: ArgumentParser) -> None:
     _add_text_model(parser)
     parser.add_argument(
-        "--text", action="append", required=True, metavar="TEXT", help="may be given again"
+        "--text", action="append", required=True, metavar="TEXT", help="may be repeated"
     )
     parser.add_argument(
-        "--pooling", choices=("mean", "cls", "last"), help="default: what the model says"
+        "--pooling", choices=("mean", "cls", "last"), help="default: the one that the model names"
     )
     parser.add_argument(
         "--output", metavar="FILE", type=Path, help="write an array; default: print lines of JSON"
@@ -539,28 +553,35 @@ def _add_embed(parser: ArgumentParser) -> None:
 def _add_serve(parser: ArgumentParser) -> None:
     _add_model(parser)
     _add_keep(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
+    parser.add_argument("--host", default="127.0.0.1", help="address to bind; default: 127.0.0.1")
     parser.add_argument("--port", type=positive, default=8000, metavar="N", help="default: 8000")
     parser.add_argument(
-        "--slots", type=positive, default=8, metavar="N", help="answers at a time; default: 8"
+        "--slots", type=positive, default=8, metavar="N", help="concurrent answers; default: 8"
     )
     parser.add_argument(
-        "--seconds", type=float, default=600.0, metavar="S", help="of an answer; default: 600"
+        "--seconds",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="time limit of an answer; default: 600",
     )
 
 
 _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
-    "compile": ("write C, header, libraries and weights for programs without Python", _add_compile),
+    "compile": (
+        "write C, a header, libraries and weights for programs without Python",
+        _add_compile,
+    ),
     "run": ("run a program on arrays from files", _add_run),
     "inspect": ("read any stage between graph and machine code", _add_inspect),
     "bench": ("time every kernel, with the machine's peak for comparison", _add_bench),
     "profile": ("time every kernel, and write a trace of the runs", _add_profile),
-    "tune": ("measure schedules of products and convolutions, keep the fastest", _add_tune),
-    "doctor": ("say what was found on this machine, what is missing, how to get it", _add_doctor),
+    "tune": ("measure schedules of products and convolutions and keep the fastest", _add_tune),
+    "doctor": ("report what is installed, what is missing, and how to install it", _add_doctor),
     "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),
     "generate": ("continue a text with a language model", _add_generate),
     "chat": ("talk with a language model, a line at a time", _add_chat),
     "embed": ("turn texts into vectors with a language model", _add_embed),
-    "serve": ("answer OpenAI's HTTP interface with a language model", _add_serve),
+    "serve": ("serve a language model over OpenAI's HTTP API", _add_serve),
     "completion": ("print a completion script for a shell", _add_completion),
 }

@@ -29,8 +29,8 @@ EXPLAINED = {
 
 def cppcheck() -> str:
     """Return the program, of the system or of the wheel next to Python, or skip the test."""
-    beside = Path(sys.executable).parent / "cppcheck"
-    found = shutil.which("cppcheck") or (str(beside) if beside.exists() else None)
+    installed = Path(sys.executable).parent / "cppcheck"
+    found = shutil.which("cppcheck") or (str(installed) if installed.exists() else None)
     if found is None:
         pytest.skip("cppcheck is not installed")
     return found

@@ -59,9 +59,9 @@ def test_f32_rounds_to_the_nearest_f16() -> None:
     """Among the numbers are all ties between neighbors, which go to even, and subnormals."""
     exact = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
     ties = (exact[1:] + exact[:-1]) / 2
-    beside = [np.nextafter(ties, side, dtype=np.float32) for side in (0, np.inf)]
+    neighbors = [np.nextafter(ties, side, dtype=np.float32) for side in (0, np.inf)]
     x = np.concatenate(
-        [exact, ties, *beside, np.array([65519, 65520, 1e9, np.inf, np.nan], np.float32)]
+        [exact, ties, *neighbors, np.array([65519, 65520, 1e9, np.inf, np.nan], np.float32)]
     )
     x = np.concatenate([x, -x]).astype(np.float32)
     with np.errstate(over="ignore"):

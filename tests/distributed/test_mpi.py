@@ -23,7 +23,7 @@ from tests.distributed.programs import PROGRAMS
 pytest.importorskip("mpi4py")
 MPIRUN = Path(sys.executable).with_name("mpirun")
 if not MPIRUN.exists():
-    pytest.skip("no mpirun beside this Python", allow_module_level=True)
+    pytest.skip("there is no mpirun in the directory of this Python", allow_module_level=True)
 
 ENDLESS = 600
 """Seconds after which a run hangs: a busy machine takes four times as long as a quiet one."""

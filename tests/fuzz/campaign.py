@@ -124,9 +124,9 @@ class Progress:
 
     def save(self, path: Path) -> None:
         facts = {**asdict(self), "ahead": sorted(self.ahead)}
-        beside = path.with_suffix(".new")
-        beside.write_text(json.dumps(facts))
-        beside.replace(path)
+        written = path.with_suffix(".new")
+        written.write_text(json.dumps(facts))
+        written.replace(path)
 
     @staticmethod
     def load(path: Path | None, first: int) -> Progress:

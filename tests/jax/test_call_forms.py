@@ -16,8 +16,8 @@ X = np.arange(6.0).reshape(2, 3)
 
 CALLS: dict[str, tuple[Any, Any]] = {
     "arrays by NumPy's name": (lambda np: np.sum(a=X, axis=1), None),
-    "a position that is idle": (lambda np: np.argmax(X, 1, None, keepdims=True), None),
-    "row-major order is told": (lambda np: np.ravel(X, "F"), None),
+    "out=None by position": (lambda np: np.argmax(X, 1, None, keepdims=True), None),
+    "an order of elements": (lambda np: np.ravel(X, "F"), None),
     "another order": (lambda np: np.reshape(X, (3, 2), order="F"), None),
     "integers between": (lambda np: np.linspace(0, 9, 4, True, False, int), None),
     "steps": (lambda np: np.linspace(0, 1, 5, retstep=True)[1], None),

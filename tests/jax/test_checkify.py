@@ -102,8 +102,8 @@ PROGRAMS = (straight, scanned, counted, waiting, branched, computed, indexed)
 NUMBERS = [F32(x) for x in (-4, -1, 0, 1, 2.5, 3, 4, 6)]
 
 
-def told(at: Modules, program: Function, batched: str) -> list[str | None]:
-    """Return what is told at all numbers, one by one or as a batch."""
+def messages(at: Modules, program: Function, batched: str) -> list[str | None]:
+    """Return the error message for each number, checked one by one or as a batch."""
     kinds, f, batch = at.checkify.all_checks, program(at), at.jnp.array(NUMBERS)
     if batched == "batch of checked":
         return [at.jax.vmap(at.checkify.checkify(f, errors=kinds))(batch)[0].get()]
@@ -119,5 +119,5 @@ def test_messages_are_those_of_jax(program: Function, batched: str) -> None:
     pytest.importorskip("jax")
     if batched != "one by one" and program in (waiting, branched):
         pytest.skip("JAX refuses a batched condition, and checks branches that no example takes")
-    ours, theirs = (told(Modules(name), program, batched) for name in ("rlx.jax", "jax"))
+    ours, theirs = (messages(Modules(name), program, batched) for name in ("rlx.jax", "jax"))
     assert ours == theirs

@@ -310,10 +310,10 @@ def test_a_run_in_the_background_calls_back_with_results_or_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Any error: it would be lost elsewhere."""
-    made, done, told = session(perceptron()), Event(), []
+    made, done, reported = session(perceptron()), Event(), []
 
     def callback(results: list[Any], data: Any, error: str) -> None:
-        told.append((results, data, error))
+        reported.append((results, data, error))
         done.set()
 
     def broken(*_: Any) -> Any:
@@ -323,12 +323,12 @@ def test_a_run_in_the_background_calls_back_with_results_or_the_error(
         done.clear()
         made.run_async(None, feed, callback, "data")
         assert done.wait(60)
-        if len(told) == 2:
+        if len(reported) == 2:
             monkeypatch.setattr(made, "run", broken)
-    assert told[0][0][0].shape == (1, 3)
-    assert told[0][1:] == ("data", "")
-    assert "inputs missing: x" in told[1][2]
-    assert told[2] == ([], "data", "MemoryError: ")
+    assert reported[0][0][0].shape == (1, 3)
+    assert reported[0][1:] == ("data", "")
+    assert "inputs missing: x" in reported[1][2]
+    assert reported[2] == ([], "data", "MemoryError: ")
 
 
 def test_options_give_extents_and_refuse_what_is_not_there() -> None:

@@ -232,7 +232,7 @@ def test_a_zero_point_that_no_byte_holds_leaves_relu_to_floats() -> None:
 
 
 def test_other_readers_of_a_tap_are_rounded_too() -> None:
-    graph = Graph("beside")
+    graph = Graph("two_readers")
     y = graph.relu(graph.input("x", (4,), "f32"))
     pair = graph.dequantize(graph.quantize(y, scales=(0.05,)), scales=(0.05,))
     graph.set_outputs([graph.exp(pair), graph.exp(y), y])

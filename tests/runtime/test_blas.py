@@ -76,12 +76,12 @@ def test_the_kernels_that_run_are_those_for_the_vectors_of_the_core() -> None:
     target = detect_target()
     if not target.has("avx512f") or "OPENBLAS_CORETYPE" in os.environ:
         pytest.skip("only AVX-512 has kernels of half its width, and what the user names holds")
-    library, told = find_blas(target).library.path, find_blas(target).forced or DETECTED
+    library, core = find_blas(target).library.path, find_blas(target).forced or DETECTED
     least = 1.2 if gain_of_whole_vectors(target) > 1.5 else 0.9
     measured = []
     for _ in range(8):  # until both were measured at the same load
         gflops.cache_clear()
-        measured.append(gflops(library, told) / gflops(library, "Haswell"))
+        measured.append(gflops(library, core) / gflops(library, "Haswell"))
         if measured[-1] > least:
             return
     raise AssertionError(f"times the speed of AVX2 kernels: {measured}")
@@ -91,12 +91,12 @@ def test_the_kernels_that_run_are_those_for_the_vectors_of_the_core() -> None:
 def test_a_small_product_reaches_a_part_of_the_peak_even_under_load() -> None:
     """Seven tenths alone; two tests that share a core leave each other half."""
     library = find_blas(detect_target()).library.path
-    told = find_blas(detect_target()).forced or os.environ.get("OPENBLAS_CORETYPE", DETECTED)
+    core = find_blas(detect_target()).forced or os.environ.get("OPENBLAS_CORETYPE", DETECTED)
     measured = []
     for _ in range(8):
         gflops.cache_clear()
         peak = measure_peaks(choose_backend("auto"), detect_target()).flops / 1e9
-        measured.append(gflops(library, told) / peak)
+        measured.append(gflops(library, core) / peak)
         if measured[-1] > 0.25:
             return
     raise AssertionError(f"shares of the peak: {measured}")

@@ -21,7 +21,7 @@ import contextlib, os, sys, threading, time
 from rlx import locks, signal_safe_lock
 
 PLACES = {each.__file__ for each in (locks, signal_safe_lock, threading, contextlib)}
-sys.unraisablehook = lambda _: None  # what comes in a fork's hooks is told, and the fork goes on
+sys.unraisablehook = lambda _: None  # exceptions in a fork's hooks are only reported
 
 class Interrupt(BaseException):
     pass

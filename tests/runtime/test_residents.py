@@ -80,12 +80,12 @@ def test_temporaries_of_the_first_setup_are_given_back() -> None:
     weights = np.random.default_rng(0).uniform(0, 1e-3, (size, size)).astype(np.float32)
     program = compile_graph(g, params={"w": weights}, threads=1)
     assert isinstance(program, Executable)
-    behind = program._image.resident_bytes
-    assert program._image.arena_bytes - behind >= 4 * size * size
+    resident = program._image.resident_bytes
+    assert program._image.arena_bytes - resident >= 4 * size * size
     (y,) = program(np.ones((1, size), np.float32))
     expected = np.cumsum(np.cumsum(np.tanh(weights), axis=1).T, axis=1).sum(axis=0)
     np.testing.assert_allclose(y[0], expected, rtol=1e-3)
-    assert (program.arena.bytes[behind:] == 0).mean() > 0.9
+    assert (program.arena.bytes[resident:] == 0).mean() > 0.9
     program.set_param("w", 0 * weights)
     np.testing.assert_array_equal(program(np.ones((1, size), np.float32))[0], np.zeros((1, size)))
 

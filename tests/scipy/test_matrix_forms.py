@@ -155,9 +155,9 @@ def test_three_diagonals_and_reflections_make_the_matrix(dtype: str, lower: bool
         return lax.tridiagonal(x, lower=lower)
 
     for run in (form_of, rlx.vmap(form_of)):
-        form, main, beside, taus = run(read)
+        form, main, off, taus = run(read)
         whole = np.stack([np.diag(m) + np.diag(e, 1) + np.diag(e, -1)
-                          for m, e in zip(main, beside, strict=True)])  # fmt: skip
+                          for m, e in zip(main, off, strict=True)])  # fmt: skip
         near(np.linalg.eigvalsh(whole), np.linalg.eigvalsh(a), 10)
         if lower:
             inner = lax.householder_product(form[:, 1:, :-1], taus)

@@ -78,7 +78,7 @@ def threads(seconds: float, seed: int) -> int:
             while time.monotonic() < stop and not failed:
                 require_right(chance.choice(shared), chance.choice(SIZES))
                 counts[number] += 1
-        except BaseException as error:  # told to the thread that started this one
+        except BaseException as error:  # raised again in the thread that started this one
             failed.append(error)
 
     started = [_start(work, n) for n in range(THREADS)]
@@ -137,7 +137,7 @@ def forks(seconds: float, seed: int) -> int:
         try:
             while not ended.is_set():
                 require_right(rlx.jit(formula, backend="llvm", wait=False), 64)
-        except BaseException as error:  # told to the thread that started this one
+        except BaseException as error:  # raised again in the thread that started this one
             failed.append(error)
 
     others = [_start(busy) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What the sanitizers are to find is found, and told with its line."""
+"""The sanitizers find the faults that they look for, and report their lines."""
 
 from __future__ import annotations
 

@@ -118,9 +118,9 @@ def check_first_order(case: Case, step: float = 1e-5) -> None:
     moving = directions(feeds, wrt, seed=1)
     pushed = tangents(graph, feeds, moving)
     if case.smooth:
-        ahead = evaluate(graph, _moved(feeds, moving, step))
-        behind = evaluate(graph, _moved(feeds, moving, -step))
-        for tangent, after, before in zip(pushed, ahead, behind, strict=True):
+        after_step = evaluate(graph, _moved(feeds, moving, step))
+        before_step = evaluate(graph, _moved(feeds, moving, -step))
+        for tangent, after, before in zip(pushed, after_step, before_step, strict=True):
             slope = (after - before) / (2 * step)
             np.testing.assert_allclose(tangent, slope, rtol=case.tolerance, atol=case.tolerance)
     check_pairing(case, moving, pushed)
@@ -144,9 +144,11 @@ def check_second_order(case: Case, step: float = 1e-5) -> None:
     moving = directions(feeds, wrt, seed=4)
     forward = hessian_product_forward(graph, feeds, moving)
     backward = hessian_product_reverse(graph, feeds, moving)
-    ahead = gradients(graph, _moved(feeds, moving, step), wrt)
-    behind = gradients(graph, _moved(feeds, moving, -step), wrt)
-    for by_jvp, by_vjp, after, before in zip(forward, backward, ahead, behind, strict=True):
+    after_step = gradients(graph, _moved(feeds, moving, step), wrt)
+    before_step = gradients(graph, _moved(feeds, moving, -step), wrt)
+    for by_jvp, by_vjp, after, before in zip(
+        forward, backward, after_step, before_step, strict=True
+    ):
         np.testing.assert_allclose(by_jvp, by_vjp, rtol=1e-9, atol=1e-9)
         if case.smooth:
             slope = (after - before) / (2 * step)

@@ -222,11 +222,11 @@ def test_complex_tangents_and_cotangents_pair_and_match_differences(
     moving = {key: one_complex(2, 2) * np.complex64(0.3 + 0.1j) for key in feeds}
     (pushed,) = tangents(graph, feeds, moving)
     step = np.float32(1e-2)
-    ahead, behind = (
+    after, before = (
         evaluate(graph, {k: a + side * step * moving[k] for k, a in feeds.items()})[0]
         for side in (np.float32(1), np.float32(-1))
     )
-    np.testing.assert_allclose(pushed, (ahead - behind) / (2 * step), rtol=2e-2, atol=2e-2)
+    np.testing.assert_allclose(pushed, (after - before) / (2 * step), rtol=2e-2, atol=2e-2)
     check_complex_pairing(case, moving, pushed)
 
 

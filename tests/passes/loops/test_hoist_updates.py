@@ -48,7 +48,7 @@ CHOICES: dict[str, Step] = {
     "where": lambda i, x: rnp.where(i % 2 == 0, x.at[i, 1].set(1.0), x),
     "where none": lambda i, x: rnp.where(i % 2 == 0, x, x.at[i, 1].add(1.0)),
     "where of two": lambda i, x: rnp.where(x[i, 2] > 0, x.at[i, 1].set(1.0), x.at[0, i].set(2.0)),
-    "beside a number": lambda i, x: lax.cond(
+    "an array and a number": lambda i, x: lax.cond(
         i > 1, lambda x: (x.at[i, 2].set(4.0), 1.0), lambda x: (x, 2.0), x
     )[0],
 }

@@ -105,9 +105,9 @@ def test_the_pass_is_done_after_one_run() -> None:
 
 
 def test_what_is_lowered_is_reported() -> None:
-    told: list[str] = []
-    at_precision(two_layers(), "bf16", lambda node: told.append(node.op.name))
-    assert told == ["matmul", "matmul"]
+    names: list[str] = []
+    at_precision(two_layers(), "bf16", lambda node: names.append(node.op.name))
+    assert names == ["matmul", "matmul"]
 
 
 def test_casts_of_params_run_in_setup() -> None:
