@@ -68,9 +68,9 @@ def _q8_0(block: Block, place: Number) -> Sequence[Number]:
 
 
 def _q2_k_scales(block: Block) -> Scales:
-    d, dmin = block.half(80), block.half(82)
+    d, negative = block.half(80), -block.half(82)
     both = [block.byte(run) for run in range(16)]
-    return [(d * block.number(b & 15), -(dmin * block.number(b >> 4))) for b in both]
+    return [(d * block.number(b & 15), negative * block.number(b >> 4)) for b in both]
 
 
 def _pairs(block: Block, at: int, place: Number) -> Sequence[Number]:
@@ -108,14 +108,14 @@ def _q3_k(block: Block, place: Number) -> Sequence[Number]:
 
 def _six_bit_scales(block: Block) -> Scales:
     """Eight scales and minima of six bits, in twelve bytes."""
-    d, dmin = block.half(0), block.half(2)
+    d, negative = block.half(0), -block.half(2)
     c = [block.byte(4 + i) for i in range(12)]
     scales = [c[j] & 63 for j in range(4)]
     scales += [(c[j + 4] & 15) | ((c[j - 4] >> 6) << 4) for j in range(4, 8)]
     minima = [c[j + 4] & 63 for j in range(4)]
     minima += [(c[j + 4] >> 4) | ((c[j] >> 6) << 4) for j in range(4, 8)]
     return [
-        (d * block.number(s), -(dmin * block.number(m)))
+        (d * block.number(s), negative * block.number(m))
         for s, m in zip(scales, minima, strict=True)
     ]
 

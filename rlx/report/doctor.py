@@ -27,6 +27,10 @@ _VARIABLES = (
     "RLX_CC", "CC", "RLX_BLAS", "RLX_CACHE_DIR", "RLX_NUM_THREADS", "RLX_DUMP",
     "RLX_PROGRESS", "RLX_WAIT", "OPENBLAS_CORETYPE",
 )  # fmt: skip
+_FEATURES = (
+    "sse4.2", "avx2", "fma", "avx512f", "avx512vnni", "avx512bf16", "amx-int8",
+    "asimd", "dotprod", "i8mm", "bf16", "sve", "v",
+)  # fmt: skip
 _OPTIONAL = ("onnx", "safetensors", "tokenizers", "ziglang", "jax", "torch")
 
 
@@ -50,17 +54,17 @@ class Checkup:
     def __str__(self) -> str:
         lines = [line for finding in self.findings for line in _lines(finding)]
         verdict = "rlx can compile and run here" if self.is_able else "rlx cannot run compiled code"
-        return "\n".join([*lines, "", verdict])
+        return "\n".join([*lines, verdict])
 
 
 def examine() -> Checkup:
     """Look for everything rlx uses; a compiler is tried out, not only looked for."""
     target = detect_target()
-    compiler, llvm, blas = _compiler(target), _llvm(), _blas(target)
+    compiler, llvm = _compiler(target), _llvm()
+    blas = _blas(target, tried=compiler.found or llvm.found)
     findings = (
-        _python(), *_cpu(target), _threads(target), compiler, llvm, blas,
-        *([_products()] if blas.found and (compiler.found or llvm.found) else []),
-        _cache(), _packages(), *_environment(),
+        _python(), _cpu(target), _threads(target), compiler, llvm, blas, _cache(), _packages(),
+        *_environment(),
     )  # fmt: skip
     return Checkup(findings, is_able=(compiler.found or llvm.found) and blas.found)
 
@@ -79,16 +83,12 @@ def _python() -> Finding:
     return Finding("python", True, f"{python}, rlx {rlx.__version__}, {platform.platform()}")
 
 
-def _cpu(target: Target) -> list[Finding]:
-    vectors = [
-        n for n in ("sse4.2", "avx2", "fma", "avx512f", "avx512bf16", "asimd") if target.has(n)
-    ]
+def _cpu(target: Target) -> Finding:
+    features = " ".join(name for name in _FEATURES if target.has(name)) or "none"
+    vectors = f"vectors of {target.vector_bytes * 8} bits ({features})"
     caches = ", ".join(bytes_text(size) for size in (target.l1, target.l2, target.l3))
-    cpu = f"{target.cpu}, {target.architecture}; L1, L2, L3: {caches}"
-    return [
-        Finding("cpu", True, cpu),
-        Finding("vectors", True, f"{target.vector_bytes * 8} bits: {' '.join(vectors) or 'none'}"),
-    ]
+    cpu = f"{target.cpu}, {target.architecture}, {vectors}, L1, L2, L3: {caches}"
+    return Finding("cpu", True, cpu)
 
 
 def _threads(target: Target) -> Finding:
@@ -122,10 +122,11 @@ def _llvm() -> Finding:
     return _attempt("LLVM", lambda: f"{llvm_version()}, through llvmlite", remedy)
 
 
-def _blas(target: Target) -> Finding:
+def _blas(target: Target, *, tried: bool) -> Finding:
+    """Name the library; where kernels can be compiled, time a product by both."""
     return _attempt(
         "BLAS",
-        lambda: _describe_blas(target),
+        lambda: "; ".join([_describe_blas(target), *([str(try_products())] if tried else [])]),
         "pip install scipy-openblas32, or name a library in RLX_BLAS",
     )
 
@@ -137,10 +138,6 @@ def _describe_blas(target: Target) -> str:
     forced = f" (set: {blas.forced})" if blas.forced else ""
     forced = f" (OPENBLAS_CORETYPE={named})" if named else forced
     return f"{blas.library.path.name}{core}{forced}, in {blas.library.path.parent}"
-
-
-def _products() -> Finding:
-    return _attempt("products", lambda: str(try_products()), "name another library in RLX_BLAS")
 
 
 def _attempt(subject: str, look: Callable[[], str], remedy: str) -> Finding:

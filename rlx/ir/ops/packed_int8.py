@@ -50,7 +50,7 @@ LEAST = 2.0**-100
 """Blocks of smaller elements count as zero: their scale has no reciprocal."""
 
 
-def _rounded(x: Value) -> tuple[Value, Value, Value]:
+def _rounded(x: Value) -> tuple[Value, Value, Value, Value]:
     """Round, then pack four codes to a word."""
     parts = reshape(x, shape=_cut(x.shape, ROUNDED))
     largest = reduce_max(abs(parts), axes=(-1,), keepdims=True)
@@ -64,12 +64,10 @@ def _rounded(x: Value) -> tuple[Value, Value, Value]:
         for i in range(BYTES)
     ]
     words = bitwise_or(bitwise_or(placed[0], placed[1]), bitwise_or(placed[2], placed[3]))
+    scales = reshape(scales, shape=scales.shape[:-1])
     sums = reduce_sum(reshape(codes, shape=_cut(x.shape, SUMMED)), axes=(-1,))
-    return (
-        reshape(words, shape=words.shape[:-1]),
-        reshape(scales, shape=scales.shape[:-1]),
-        sums,
-    )
+    values = cast(reduce_sum(codes, axes=(-1,)), to=DType.F32) * scales
+    return reshape(words, shape=words.shape[:-1]), scales, sums, values
 
 
 def _cut(shape: Shape, size: int) -> Shape:
@@ -80,10 +78,11 @@ def _cut(shape: Shape, size: int) -> Shape:
 
 
 @op(_FAMILY, Trait.ALL_ELEMENTS, decompose=_rounded)
-def quantize_rows(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
-    """Round rows of `x` to eight bits in blocks of 32: words of four codes, scales, sums.
+def quantize_rows(x: TensorType) -> tuple[TensorType, TensorType, TensorType, TensorType]:
+    """Round rows of `x` to eight bits in blocks of 32: words of four codes, scales, sums, values.
 
-    Sums are those of 16 codes. An infinity or NaN makes its block's scale one.
+    Sums are those of 16 codes, values those of a block times its scale. An infinity or NaN makes
+    its block's scale one.
     """
     require_dtype(x, "f32", "x")
     require_rank(x, 2, "x")
@@ -98,6 +97,7 @@ def quantize_rows(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
         TensorType(DType.I32, (*outer, extent // BYTES)),
         TensorType(DType.F32, (*outer, extent // ROUNDED)),
         TensorType(DType.I32, (*outer, extent // SUMMED)),
+        TensorType(DType.F32, (*outer, extent // ROUNDED)),
     )
 
 
@@ -109,17 +109,16 @@ def int8_dequant_matmul(x: Value, blocks: Value, *, scheme: str) -> Value:
     `dequant_matmul`: rounding passes it on.
     """
     require_integer_codes(scheme)
-    words, scales, sums = quantize_rows(x)
-    result: Value = dequant_matmul_words(words, scales, sums, blocks, scheme=scheme)
+    result: Value = dequant_matmul_words(*quantize_rows(x), blocks, scheme=scheme)
     return result
 
 
 def _decoded_product(
-    words: Value, scales: Value, sums: Value, blocks: Value, codebook: Value | None = None, *,
-    scheme: str, transposed: bool = False,
+    words: Value, scales: Value, sums: Value, values: Value, blocks: Value,
+    codebook: Value | None = None, *, scheme: str, transposed: bool = False,
 ) -> Value:  # fmt: skip
     """Decode both, then multiply."""
-    del sums
+    del sums, values
     codes = reshape(cast(_signed_bytes(words), to=DType.F32), shape=_rows_of(words, ROUNDED))
     x = reshape(codes * reshape(scales, shape=(*scales.shape, 1)), shape=_rows_of(words))
     rows = block_bytes(swapped(blocks), scheme) if transposed else blocks
@@ -151,6 +150,7 @@ def dequant_matmul_words(
     words: TensorType,
     scales: TensorType,
     sums: TensorType,
+    values: TensorType,
     blocks: TensorType,
     codebook: TensorType | None = None,
     *,
@@ -234,12 +234,13 @@ def block_bytes(words: Value, scheme: str) -> Value:
     return result
 
 
-@lowered_by(dequant_matmul_words, Schedule, layouts=(3,))
+@lowered_by(dequant_matmul_words, Schedule, layouts=(4,))
 def _by_schedule(
     schedule: Schedule,
     words: TensorType,
     scales: TensorType,
     sums: TensorType,
+    values: TensorType,
     blocks: TensorType,
     codebook: TensorType | None = None,
     *,
@@ -247,6 +248,6 @@ def _by_schedule(
     transposed: bool,
 ) -> None:
     """Words are read once, for few rows; or codes of some blocks are unpacked, for tiles."""
-    del words, scales, sums, codebook
+    del words, scales, sums, values, codebook
     require_block_schedule(schedule, scheme)
     require_panels(schedule.lanes, blocks, transposed=transposed)

@@ -40,6 +40,8 @@ _BLOCK_ROWS = 132
 """Rows whose sums wait while blocks are decoded, at most."""
 
 _FLOAT = 4
+_BLOCKS_OF_WORDS = 4
+"""The operand of `dequant_matmul_words` that is packed."""
 _VECTORS = 2
 """Vectors across a tile."""
 
@@ -118,7 +120,7 @@ def _packed(node: Node, lowering: Lowering, target: Target) -> Value:
 
 def _of_words(node: Node, target: Target) -> Value:
     """Lay words of four bytes side by side; where that cannot be, decode both operands."""
-    *given, blocks = node.operands[:4]
+    *given, blocks = node.operands[: _BLOCKS_OF_WORDS + 1]
     lanes, scheme = target.lanes(_FLOAT), str(node.attribute("scheme"))
     if not target.dots_bytes or blocks.rank > 2 or not is_prepared(blocks):
         formula = node.op.decompose
@@ -133,7 +135,7 @@ def _of_words(node: Node, target: Target) -> Value:
     )
     panels = in_panels(_words(blocks, scheme, target), lanes, lanes, transposed=True)
     attrs = make_attrs(node.op, {"scheme": scheme, "transposed": True})
-    operands = (*given, panels, *node.operands[4:])
+    operands = (*given, panels, *node.operands[_BLOCKS_OF_WORDS + 1 :])
     return blocks.graph.append(node.op, operands, attrs, lowering=lowering)[0]
 
 
@@ -150,7 +152,7 @@ def _tied_tables(graph: Graph, target: Target) -> dict[str, tuple[OpDef, str]]:
         if node.op is ops.dequant_matmul and choose_packed_product(node, target).lowering:
             blocks = node.operands[1]
         elif node.op is ops.dequant_matmul_words and target.dots_bytes:
-            blocks = node.operands[3]
+            blocks = node.operands[_BLOCKS_OF_WORDS]
         else:
             continue
         if blocks.op is ops.param and blocks.rank == 2 and is_prepared(blocks):

@@ -1,6 +1,7 @@
 static void dequant_matmul_words_32(
     const int32_t *restrict words, const float *restrict scales, const int32_t *restrict sums,
-    const uint32_t *restrict packed_blocks, float *restrict y) {
+    const float *restrict values, const uint32_t *restrict packed_blocks, float *restrict y) {
+  (void)sums;
   for (int64_t panel = 0; panel < 2; ++panel) {
     const int64_t first = panel * 160;
     f32x16 total = splat_f32x16(0.0f);
@@ -12,7 +13,6 @@ static void dequant_matmul_words_32(
       prefetch(packed_blocks + base + 2096);
       prefetch(packed_blocks + base + 2112);
       const int64_t start = block * 32;
-      const int32_t sum = wrap_add_i32(sums[start / 16], sums[start / 16 + 1]);
       i32x16 dots = splat_i32x16(0);
       #pragma GCC unroll 4
       for (int64_t w = 0; w < 4; ++w) {
@@ -26,9 +26,8 @@ static void dequant_matmul_words_32(
       const f32x16 half = f16_to_f32x16(__builtin_convertvector(word, u16x16));
       const f32x16 half_2 =
           f16_to_f32x16(__builtin_convertvector(word >> splat_u32x16(16u), u16x16));
-      const float unit = scales[start / 32];
-      total = fma_f32x16(half * unit, __builtin_convertvector(dots, f32x16), total);
-      total = fma_f32x16(half_2, splat_f32x16((float)sum * unit), total);
+      total = fma_f32x16(half * scales[block], __builtin_convertvector(dots, f32x16), total);
+      total = fma_f32x16(half_2, splat_f32x16(values[block]), total);
     }
     store_f32x16(y + panel * 16, total);
   }

@@ -48,11 +48,15 @@ _MAGNITUDE = 0x7FFFFFFF
 
 
 @kernel("quantize_rows")
-def quantize_rows(scope: Scope, x: Reader, words: Writer, scales: Writer, sums: Writer) -> None:
+def quantize_rows(
+    scope: Scope, x: Reader, words: Writer, scales: Writer, sums: Writer, values: Writer
+) -> None:
     k, rank = scope.k, len(x.shape) - 1
     groups = (tuple(range(rank)), (rank,))
     source = x.grouped(groups)
-    to_words, to_scales, to_sums = (out.grouped(groups) for out in (words, scales, sums))
+    to_words, to_scales, to_sums, to_values = (
+        out.grouped(groups) for out in (words, scales, sums, values)
+    )
     with (
         rows(k, "row", source.extent(0), product(x.shape)) as row,
         k.loop("block", to_scales.extent(1)) as block,
@@ -69,10 +73,13 @@ def quantize_rows(scope: Scope, x: Reader, words: Writer, scales: Writer, sums: 
         unit = k.let("unit", largest * (1.0 / LARGEST))
         to_scales.write(row, block, value=unit)
         codes = [_rounded(k, part * inverse) for part in parts]
+        totals = []
         for half in range(ROUNDED // SUMMED):
             mine = codes[half * SUMMED // _LANES : (half + 1) * SUMMED // _LANES]
-            total = functools.reduce(operator.add, mine).fold(BinaryOp.ADD)
-            to_sums.write(row, block * (ROUNDED // SUMMED) + half, value=total)
+            totals.append(k.let("total", functools.reduce(operator.add, mine).fold(BinaryOp.ADD)))
+            to_sums.write(row, block * (ROUNDED // SUMMED) + half, value=totals[-1])
+        whole = functools.reduce(operator.add, totals).cast(Prim.F32)
+        to_values.write(row, block, value=whole * unit)
         kept = k.local("codes", Prim.I32, ROUNDED)
         for number, part in enumerate(codes):
             k.store(kept, number * _LANES, part)
@@ -91,29 +98,16 @@ def _rounded(k: KernelBuilder, value: E) -> E:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of eight bits: words of four codes, scales, and sums."""
+    """Rows of eight bits: words of four codes, scales, sums, and scaled sums."""
 
     words: GroupedReader
     scales: GroupedReader
     sums: GroupedReader
+    values: GroupedReader
 
     @classmethod
-    def of(cls, words: Reader, scales: Reader, sums: Reader) -> _Rows:
-        readers = (
-            each.grouped(row_groups(each.shape)).at(index(0)) for each in (words, scales, sums)
-        )
-        return cls(*readers)
-
-    def unit(self, row: E, place: E) -> E:
-        """Return the scale of the element at a place."""
-        return self.scales.read_real(row, place / ROUNDED)
-
-    def words_at(self, k: KernelBuilder, row: E, place: E, *, lanes: int) -> list[E]:
-        """Return `lanes` words from a place on, which are read as one vector."""
-        if lanes == 1:
-            return [self.words.read_real(row, place)]
-        vector = k.let("words", self.words.read_vector(row, place, lanes=lanes))
-        return [vector.lane(lane) for lane in range(lanes)]
+    def of(cls, *readers: Reader) -> _Rows:
+        return cls(*(each.grouped(row_groups(each.shape)).at(index(0)) for each in readers))
 
     def sum(self, row: E, place: E, length: int) -> E:
         """Return the sum of the codes of some elements."""
@@ -128,6 +122,7 @@ def dequant_matmul_words(
     words: Reader,
     scales: Reader,
     sums: Reader,
+    values: Reader,
     blocks: Reader,
     *rest: Reader | Writer,
     lowering: Schedule,
@@ -138,7 +133,8 @@ def dequant_matmul_words(
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     out, book = out_and_book(rest)
-    target, given = out.grouped(row_groups(out.shape)).at(index(0)), _Rows.of(words, scales, sums)
+    target = out.grouped(row_groups(out.shape)).at(index(0))
+    given = _Rows.of(words, scales, sums, values)
     columns, count = upper(out.shape[-1]), upper(words.shape[-1]) * BYTES // kind.elements
     memory, size = memory_of(blocks), words_of_block(scheme)
     work = product((*out.shape, count * kind.elements))
@@ -162,6 +158,29 @@ def dequant_matmul_words(
             store_row(k, target, index(row), panel * lanes, total, columns)
 
 
+def _elements(
+    k: KernelBuilder, reader: GroupedReader, row: E, first: E, count: int, lanes: int
+) -> list[E]:
+    """Return `count` elements of a row, which are read in vectors of `lanes`."""
+    if lanes == 1 or count % lanes:
+        return [reader.read_real(row, first + i) for i in range(count)]
+    vectors = [
+        k.let("vector", reader.read_vector(row, first + i, lanes=lanes))
+        for i in range(0, count, lanes)
+    ]
+    return [vector.lane(lane) for vector in vectors for lane in range(lanes)]
+
+
+def _adds_values(span: SegmentPlace) -> bool:
+    """True if what segments add to all of their products is an offset times a value."""
+    return span.has_offset and span.length == ROUNDED
+
+
+def _adds_sums(span: SegmentPlace, bias: int) -> bool:
+    """True if it takes the sum of the codes of their rows."""
+    return bias != 0 or (span.has_offset and not _adds_values(span))
+
+
 def _add_block(
     k: KernelBuilder, block: WordBlock, given: _Rows, number: E, totals: list[Mutable]
 ) -> None:
@@ -174,7 +193,7 @@ def _add_block(
     spans, looked_up, bias = spans_of(kind), block.words(), bias_of(kind, block.memory)
     sums = [
         [k.let("sum", given.sum(index(row), start + s.first, s.length)) for s in spans]
-        if bias or spans[0].has_offset
+        if _adds_sums(spans[0], bias)
         else []
         for row in range(len(totals))
     ]
@@ -187,25 +206,38 @@ def _add_block(
     ]
     per_run = kind.length // BYTES
     loop = LoopKind.UNROLL if has_whole_words(kind) else LoopKind.SERIAL
-    lanes = block.lanes if block.multiplies_by_lanes and per_run % block.lanes == 0 else 1
+    at_once = block.lanes if block.multiplies_by_lanes else 1
+    lanes = at_once if per_run % at_once == 0 else 1
     with k.loop("w", per_run, step=lanes, kind=loop) as w:
         runs = range(kind.elements // kind.length)
         places = [start / BYTES + (run * per_run + w) for run in runs]
-        read = functools.partial(given.words_at, k, lanes=lanes)
-        words = [[read(index(row), place) for row in range(len(dots))] for place in places]
+        words = [
+            [_elements(k, given.words, index(row), at, lanes, lanes) for row in range(len(dots))]
+            for at in places
+        ]
         for lane in range(lanes):
             for run, codes in enumerate(block.packed_codes(w + lane, looked_up)):
                 at = _span_of(spans, run * kind.length)
                 bytes = k.let("bytes", codes)
                 for word, of_row in zip(words[run], dots, strict=True):
                     of_row[at].set(dot_bytes(bytes, word[lane], of_row[at]))
+    rounded = kind.elements // ROUNDED
+    units, values = (
+        [_elements(k, each, index(row), number * rounded, rounded, at_once) for row in of_rows]
+        for each, of_rows in (
+            (given.scales, range(len(totals))),
+            (given.values, range(len(totals) * _adds_values(spans[0]))),
+        )
+    )
     for number_of, segment in enumerate(block.segments()):
         for row, total in enumerate(totals):
-            unit = k.let("unit", given.unit(index(row), start + segment.first))
+            unit = units[row][segment.first // ROUNDED]
             total.set(fma(segment.scale * unit, dots[row][number_of].cast(Prim.F32), total))
             if segment.offset is not None:
-                plain = sums[row][number_of].cast(Prim.F32) * unit
-                total.set(fma(segment.offset, plain, total))
+                value = (
+                    values[row][number_of] if values else sums[row][number_of].cast(Prim.F32) * unit
+                )
+                total.set(fma(segment.offset, value, total))
 
 
 def _span_of(spans: Sequence[SegmentPlace], element: int) -> int:
@@ -247,7 +279,7 @@ def _unpack(packed: PackedPanels, given: _Rows, item: Item, panels: Range, steps
     )
 
     def read(down: Span) -> Add:
-        strip.copy(given, down, steps[0], elements)
+        strip.copy(given, down, steps[0], elements, values=_adds_values(span))
 
         def add(_: E, waiting: Buffer, at: E) -> None:
             tiles = _Tiles(packed, strip, codes, scales, offsets, waiting, span.length, columns)
@@ -269,6 +301,7 @@ class _Strip:
     words: Buffer
     units: Buffer
     sums: Buffer
+    values: Buffer
 
     @classmethod
     def of(cls, k: KernelBuilder, rows: int, depth: int) -> _Strip:
@@ -276,16 +309,19 @@ class _Strip:
             k.local(name, Prim.I32, rows * depth // each)
             for name, each in (("strip", BYTES), ("strip_sums", SUMMED))
         )
-        units = k.local("strip_units", Prim.F32, rows * depth // ROUNDED)
-        return cls(k, rows, depth, words, units, sums)
+        units, values = (
+            k.local(name, Prim.F32, rows * depth // ROUNDED)
+            for name in ("strip_units", "strip_values")
+        )
+        return cls(k, rows, depth, words, units, sums, values)
 
-    def copy(self, given: _Rows, down: Span, start: E, count: E) -> None:
-        """Copy `count` elements from one on."""
+    def copy(self, given: _Rows, down: Span, start: E, count: E, *, values: bool) -> None:
+        """Copy `count` elements from one on, with their values or else with their sums."""
         k = self.k
         parts = (
             (self.words, given.words, BYTES),
             (self.units, given.scales, ROUNDED),
-            (self.sums, given.sums, SUMMED),
+            (self.values, given.values, ROUNDED) if values else (self.sums, given.sums, SUMMED),
         )
         with k.loop("i", self.rows) as i:
             source = k.let("source", down.read(i))
@@ -298,9 +334,9 @@ class _Strip:
     def word(self, i: E, at: E) -> E:
         return self.k.load(self.words, i * (self.depth // BYTES) + at)
 
-    def unit(self, i: E, segment: E, length: int) -> E:
-        """Return the scale of a row's segment."""
-        return self.k.load(self.units, i * (self.depth // ROUNDED) + segment * length / ROUNDED)
+    def rounded(self, each: Buffer, i: E, segment: E, length: int) -> E:
+        """Return the scale of a row's segment, or its value."""
+        return self.k.load(each, i * (self.depth // ROUNDED) + segment * length / ROUNDED)
 
     def sum(self, i: E, segment: E, length: int) -> E:
         """Return the sum of the codes of a row's segment."""
@@ -341,13 +377,18 @@ class _Tiles:
             )
 
         def add(i: E, j: E, dots: E) -> None:
-            unit = k.let("unit", strip.unit(i, segment, length))
+            unit = k.let("unit", strip.rounded(strip.units, i, segment, length))
             total = k.load(self.waiting, at + i * columns + j, lanes)
             scale = k.load(self.scales, segment * columns + j, lanes)
             total = fma(scale * unit, dots.cast(Prim.F32), total)
             if self.offsets is not None:
-                plain = k.let("plain", strip.sum(i, segment, length).cast(Prim.F32) * unit)
-                total = fma(k.load(self.offsets, segment * columns + j, lanes), plain, total)
+                offset = k.load(self.offsets, segment * columns + j, lanes)
+                value = (
+                    strip.rounded(strip.values, i, segment, length)
+                    if length == ROUNDED
+                    else strip.sum(i, segment, length).cast(Prim.F32) * unit
+                )
+                total = fma(offset, k.let("value", value), total)
             k.store(self.waiting, at + i * columns + j, total)
 
         tile.store(add)
