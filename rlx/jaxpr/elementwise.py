@@ -17,7 +17,7 @@ _SAME = (
     "bessel_i1e", "cbrt", "ceil", "clamp", "clz", "complex", "cos", "cosh", "div",
     "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "igamma",
     "igamma_grad_a", "igammac", "imag", "is_finite", "le", "lgamma", "log", "log1p", "logistic",
-    "lt", "max", "min", "mul", "mulhi", "ne", "neg", "nextafter", "polygamma", "population_count",
+    "lt", "max", "min", "mulhi", "ne", "neg", "nextafter", "polygamma", "population_count",
     "random_gamma_grad", "real", "rem", "rsqrt", "shift_left",
     "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square",
     "sub", "tan", "tanh", "zeta",
@@ -48,6 +48,13 @@ def _applied(name: str) -> Any:
 
 for _primitive, _name in {**{name: name for name in _SAME}, **_RENAMED}.items():
     rule(_primitive)(_applied(_name))
+
+
+@rule("mul")
+def mul(equation: JaxprEqn, x: Any, y: Any) -> Any:
+    """A product, of operands in the dtype of the result: it may be wider than they are."""
+    dtype = dtype_of(equation.outvars[0].aval)
+    return lax.mul(lax.convert_element_type(x, dtype), lax.convert_element_type(y, dtype))
 
 
 @rule("digamma")

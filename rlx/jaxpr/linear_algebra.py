@@ -52,7 +52,13 @@ def triangular_solve(equation: JaxprEqn, a: Any, b: Any) -> Any:
 
 
 @rule("tridiagonal_solve")
-def tridiagonal_solve(_: JaxprEqn, lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
+def tridiagonal_solve(equation: JaxprEqn, lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
+    if equation.params.get("perturb_singular"):
+        raise UnsupportedError(
+            "from_jax: tridiagonal_solve with perturb_singular=True, which moves pivots near zero",
+            source=user_source(equation),
+            remedy="leave it out; solutions of singular systems are infinite or NaN",
+        )
     return linalg.tridiagonal_solve(lower, diagonal, upper, b)
 
 

@@ -124,6 +124,7 @@ from rlx.numpy.dimension_numbers import ScatterDimensionNumbers as ScatterDimens
 from rlx.numpy.dimension_numbers import gather as gather
 from rlx.numpy.dimension_numbers import scatter as scatter
 from rlx.numpy.dimension_numbers import scatter_add as scatter_add
+from rlx.numpy.dimension_numbers import scatter_apply as scatter_apply
 from rlx.numpy.dimension_numbers import scatter_max as scatter_max
 from rlx.numpy.dimension_numbers import scatter_min as scatter_min
 from rlx.numpy.dimension_numbers import scatter_mul as scatter_mul

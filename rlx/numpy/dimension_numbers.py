@@ -17,7 +17,7 @@ from rlx.ir.dtype import DType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.index_plan import as_index
-from rlx.numpy.index_updates import IndexUpdater
+from rlx.numpy.index_updates import IndexedUpdate, IndexUpdater
 from rlx.numpy.indexing import getitem
 from rlx.numpy.shaping import broadcast_to, reshape
 from rlx.runtime.arrays import Array
@@ -108,15 +108,9 @@ def _scatter(name: str, doc: str) -> Callable[..., Any]:
         mode: Any = None,
     ) -> Any:
         del unique_indices, indices_are_sorted
-        x, updates, how = as_tracer(operand), as_tracer(updates), _mode(mode)
-        numbers = GatherDimensionNumbers(*dimension_numbers)
-        sizes = _window_sizes(static_shape(updates), numbers, x.ndim)
-        found = _slices(x, as_tracer(scatter_indices), numbers, sizes)
-        positions = found.positions
-        if how == "fill":
-            pairs = zip(positions, static_shape(x), strict=True)
-            positions = tuple(elementwise.where(found.inside, p, extent) for p, extent in pairs)
-        positions = tuple(broadcast_to(p, updates.shape) for p in positions)
+        x, updates = as_tracer(operand), as_tracer(updates)
+        shape = static_shape(updates)
+        positions = _written(x, scatter_indices, dimension_numbers, shape, mode)
         return getattr(IndexUpdater(x)[positions], name)(updates, mode="drop")
 
     scatter.__name__ = "scatter" if name == "set" else f"scatter_{name}"
@@ -130,6 +124,48 @@ scatter_sub = _scatter("subtract", "`operand` with windows subtracted; they may 
 scatter_mul = _scatter("multiply", "`operand` with windows multiplied in; they may overlap.")
 scatter_min = _scatter("min", "`operand` with the least of its elements and those of windows.")
 scatter_max = _scatter("max", "`operand` with the greatest of its elements and those of windows.")
+
+
+@function
+def scatter_apply(
+    operand: Any,
+    scatter_indices: Any,
+    func: Callable[[Any], Any],
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    update_shape: Any = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
+    """`operand` with `func` of its elements in windows of `update_shape` at `scatter_indices`.
+
+    `func` maps arrays element by element. Where windows overlap it is applied as often as they do;
+    `unique_indices` promises that they do not, and all elements are computed at once.
+    """
+    del indices_are_sorted
+    x = as_tracer(operand)
+    positions = _written(x, scatter_indices, dimension_numbers, tuple(update_shape), mode)
+    windows = IndexedUpdate(x, positions)
+    if unique_indices:
+        return windows.set(func(windows.get(mode="clip")), mode="drop")
+    return windows.apply(func, mode="drop")
+
+
+def _written(
+    x: Any, indices: Any, dimension_numbers: Any, shape: tuple[Any, ...], mode: Any
+) -> tuple[Any, ...]:
+    """Return the positions, axis by axis, to which updates of `shape` are written.
+
+    Those of windows that reach outside are past the end where `mode` leaves them out.
+    """
+    numbers = GatherDimensionNumbers(*dimension_numbers)
+    found = _slices(x, as_tracer(indices), numbers, _window_sizes(shape, numbers, x.ndim))
+    positions = found.positions
+    if _mode(mode) == "fill":
+        pairs = zip(positions, static_shape(x), strict=True)
+        positions = tuple(elementwise.where(found.inside, p, extent) for p, extent in pairs)
+    return tuple(broadcast_to(p, shape) for p in positions)
 
 
 def _mode(mode: Any) -> str:

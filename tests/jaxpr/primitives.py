@@ -5,6 +5,7 @@ Each is compared with JAX in values, both derivatives and batches.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -134,6 +135,9 @@ def elementwise() -> Iterator[Use]:
         places = np.array([1, 8, 31, -1, 64, 0], "int64").astype(dtype)
         for name, function in integers[:3]:
             yield Use(f"{name}-{dtype}-edges", function, (bits, places), False)
+    if "out_dtype" in inspect.signature(lax.mul).parameters:  # since JAX 0.10
+        function = lambda x: lax.mul(x, x, out_dtype="int32")  # noqa: E731
+        yield Use("mul-wider", function, (np.array([-128, 127, 3], "int8"),), False)
     complexes = pairs("complex64")
     for name in ("max", "min"):
         yield Use(f"{name}-complex64", getattr(lax, name), complexes, False)
@@ -259,6 +263,11 @@ def indexing() -> Iterator[Use]:
         function = lambda x, i, u, s=scatter: s(x, i, u, of_batches, mode="clip")  # noqa: E731
         yield Use(f"{name}-batched", function, (wide, places, drawn(3, 4)), False)
     repeated = np.array([[1], [1], [3]], "int32")
+    for mode in ("clip", "drop"):
+        function = lambda x, i, m=mode: x.at[i].apply(jnp.tanh, mode=m)  # noqa: E731
+        yield Use(f"scatter-apply-{mode}", function, (x, np.array([1, 7, 1])), False)
+    function = lambda x, i: x.at[i].apply(jnp.exp, unique_indices=True)  # noqa: E731
+    yield Use("scatter-apply-unique", function, (x, np.array([1, 7, 3])), False)
     function = lambda x, i, u: lax.scatter_add(x, i, u, of_rows)  # noqa: E731
     yield Use("scatter_add-repeated", function, (x, repeated, drawn(3, 4)))
     yield Use("searchsorted", jnp.searchsorted, (np.sort(drawn(9)), drawn(2, 3, seed=1)), False)

@@ -436,6 +436,14 @@ def test_a_fault_in_a_rule_of_ours_is_no_objection_of_the_program(
         rlx.grad(rlx.from_jax(f))(1.0)
 
 
+def test_pivots_that_are_to_be_moved_are_an_error() -> None:
+    def solve(d: Any) -> Any:
+        return lax.linalg.tridiagonal_solve(d, d, d, d[:, None], perturb_singular=True)
+
+    with pytest.raises(UnsupportedError, match="perturb_singular"):
+        rlx.from_jax(solve)(np.ones(3, "f"))
+
+
 def test_what_a_rule_of_the_program_raises_is_the_reason_that_is_given() -> None:
     def forward(x: Any) -> Any:
         raise KeyError("no slope")

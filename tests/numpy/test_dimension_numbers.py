@@ -58,6 +58,21 @@ def test_scatters_are_jaxs(name: str, kind: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
+@pytest.mark.parametrize("unique", [False, True])
+@pytest.mark.parametrize("name", SCATTERS)
+def test_functions_of_windows_are_jaxs(name: str, unique: bool) -> None:
+    places, shape, numbers = SCATTERS[name]
+    if name == "repeated" and unique:
+        places = places + np.array([[0], [1]])
+    options: Any = {"update_shape": shape, "unique_indices": unique}
+    expected = jax.lax.scatter_apply(
+        X, places, jax.lax.tanh, jax.lax.ScatterDimensionNumbers(*numbers), **options
+    )
+    rows = lax.ScatterDimensionNumbers(*numbers)
+    found = lax.scatter_apply(X, places, lax.tanh, rows, **options)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     "options",
     [
