@@ -1,4 +1,6 @@
-"""Decoding and prefill of SmolLM2 next to llama.cpp: `python -m bench.language_model --threads 1`.
+"""Decoding and prefill next to llama.cpp: `python -m bench.language_model --threads 1`.
+
+The model is SmolLM2, or the GGUF file `--model`; `bench.random_model` writes those of other sizes.
 
 Each runs in a process of its own, and they take turns of some tokens, so that what else the machine
 does affects both alike. Whose turn it is not is stopped: the threads of OpenMP, which llama.cpp
@@ -18,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,13 +59,16 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--accuracy", choices=("exact", "int8"), default="exact")
     parser.add_argument("--cache-dtype", choices=tuple(_CACHE_BYTES))
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--contexts", type=int, nargs="*", default=(0, 256, 1024))
     parser.add_argument("--prompts", type=int, nargs="*", default=(16, 128, 512))
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.model = options.model or model_path()
+    return options
 
 
 # Processes
@@ -105,7 +111,7 @@ def _serve(
 
 def _rlx(options: argparse.Namespace) -> Ask:
     model = load(
-        model_path(),
+        options.model,
         context=_CONTEXT,
         threads=options.threads,
         accuracy=options.accuracy,
@@ -125,7 +131,7 @@ def _rlx(options: argparse.Namespace) -> Ask:
 def _llama_cpp(options: argparse.Namespace) -> Ask:
     threads = options.threads
     model: Any = importlib.import_module("llama_cpp").Llama(
-        str(model_path()), n_ctx=_CONTEXT, n_threads=threads, n_threads_batch=threads, verbose=False
+        str(options.model), n_ctx=_CONTEXT, n_threads=threads, n_threads_batch=threads, verbose=False
     )
     return lambda command, tokens: _fed(model.reset, model.eval, command, tokens)
 

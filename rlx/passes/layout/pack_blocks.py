@@ -25,7 +25,7 @@ from rlx.ir.op import OpDef, make_attrs
 from rlx.ir.ops.packed_int8 import BYTES, block_bytes, block_words
 from rlx.ir.shape import Extent, product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, no_layout
-from rlx.passes.layout.pack_operands import choose_tile, in_panels
+from rlx.passes.layout.pack_operands import in_panels
 from rlx.passes.layout.prepared import is_prepared
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
@@ -34,16 +34,18 @@ _FEW_ROWS = 4
 """Rows of `x` up to which the decoding takes no longer than the products."""
 
 _DEPTH = 256
-"""Elements of K that are decoded at a time: 32 KiB of f32 for 32 columns."""
+"""Elements of K that are decoded at a time: 64 KiB of f32 for 64 columns."""
 
-_BLOCK_ROWS = 132
+_BLOCK_ROWS = 256
 """Rows whose sums wait while blocks are decoded, at most."""
 
 _FLOAT = 4
 _BLOCKS_OF_WORDS = 4
 """The operand of `dequant_matmul_words` that is packed."""
-_VECTORS = 2
-"""Vectors across a tile."""
+_TILE_ROWS = 4
+"""Rows of a tile, where the columns fill panels: few, since the last tile may lack some."""
+_TILE_VECTORS = 16
+"""Vectors of a tile: more do not make it faster."""
 
 
 def pack_blocks(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass:
@@ -96,17 +98,28 @@ def _are_few(rows: Extent) -> TypeGuard[int]:
 
 def _decoded(rows: Extent, columns: Extent, inner: Extent, scheme: str, target: Target) -> Schedule:
     """Return the schedule of tiles by panels that are decoded, some blocks at a time."""
-    lanes, height, each = target.lanes(_FLOAT), upper(rows), block_type(scheme).elements
-    tile = choose_tile(height, _VECTORS * lanes, lanes, target.vector_registers)
+    height, width, each = upper(rows), upper(columns), block_type(scheme).elements
+    tile = _tile(height, width, target)
     most = _BLOCK_ROWS // tile.rows * tile.rows
     return replace(
         tile,
         order=(ROWS, PANELS),
         blocks=max(1, -(-height // most)),
-        groups=max(1, -(-upper(columns) // tile.columns)),
+        groups=max(1, -(-width // tile.columns)),
         depth=max(1, min(upper(inner), _DEPTH) // each) * each,
         left="copied",
     )
+
+
+def _tile(height: int, columns: int, target: Target) -> Schedule:
+    """Return a low tile, as wide as leaves the last panel the fewest vectors without a column."""
+    lanes = target.lanes(_FLOAT)
+    most = max(1, min(_TILE_VECTORS, target.vector_registers // 2) // _TILE_ROWS)
+    needed = max(1, -(-columns // lanes))
+    vectors = min(range(1, most + 1), key=lambda v: (-(-needed // v) * v, -v))
+    rows = _TILE_ROWS * most // vectors
+    tiles = max(1, -(-height // rows))
+    return Schedule(max(1, -(-height // tiles)), vectors * lanes, lanes)
 
 
 def _packed(node: Node, lowering: Lowering, target: Target) -> Value:

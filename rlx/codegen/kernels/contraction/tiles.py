@@ -137,11 +137,15 @@ class Tiles:
 
     @property
     def blocks(self) -> Number:
-        """Blocks of rows; where extents vary no more than have a few tiles."""
+        """Blocks of rows; where extents vary no more than have a few tiles.
+
+        Each block unpacks the panels again: there it has as many tiles as it may.
+        """
         blocks, tiles = self.schedule.blocks, self.strips
         if blocks == 1 or isinstance(tiles, int):
             return blocks
-        few = min(_FEW_TILES, -(-max(1, upper(tiles)) // blocks))
+        most = -(-max(1, upper(tiles)) // blocks)
+        few = most if self.unpack else min(_FEW_TILES, most)
         return minimum(self.extents(floor_divide(tiles + (few - 1), few)), blocks)
 
     @property
@@ -291,9 +295,14 @@ class Item:
         """Compute the tiles of all strips over one block of the folded axis after the other."""
         every, k = self.all, self.all.k
         most, size = _most_panels(every), every.down.size * every.panels.width
-        kept = every.most_rows // every.down.size * most * size
+        room = every.most_rows // every.down.size * most * size
+        count = count_of(rows)
+        kept: Number = room
+        if count is None:  # maybe far fewer rows than there may be
+            tiles = (rows[1] - rows[0] + (every.down.size - 1)) / every.down.size
+            kept = k.let("kept", tiles * (most * size))
         k.comment("Sums of this item's tiles, kept between blocks of the folded axis.")
-        waiting = self._zeros("waiting", kept)
+        waiting = self._zeros("waiting", room, kept)
 
         def place(down: Span, panel: E) -> E:
             number = (down.start - rows[0]) / every.down.size
@@ -314,7 +323,7 @@ class Item:
 
         steps, sums = (index(0), every.extents(every.steps[-1][1])), waiting
         if every.sums_apart and not self._are_blocks_apart:
-            sums = self._zeros("total", kept)
+            sums = self._zeros("total", room, kept)
             with summed_apart(k, [steps], every.steps) as (part,):
                 self._each_block(part, add_block)
                 with k.loop("i", kept, step=every.lanes) as i:
@@ -334,11 +343,11 @@ class Item:
         """True if the sums of a block of steps are added to those before, not continued."""
         return self.all.prim.is_float and self.all.schedule.left != "registers"
 
-    def _zeros(self, name: str, count: int) -> Buffer:
-        """Return sums in memory, all of which are 0."""
+    def _zeros(self, name: str, count: int, used: Number | None = None) -> Buffer:
+        """Return sums in memory, of which all or those that are used are 0."""
         k, prim, lanes = self.all.k, self.all.prim, self.all.lanes
         sums = k.local(name, prim, count)
-        with k.loop("i", count, step=lanes) as i:
+        with k.loop("i", count if used is None else used, step=lanes) as i:
             k.store(sums, i, const(0, prim, lanes))
         return sums
 
