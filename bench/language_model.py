@@ -131,7 +131,11 @@ def _rlx(options: argparse.Namespace) -> Ask:
 def _llama_cpp(options: argparse.Namespace) -> Ask:
     threads = options.threads
     model: Any = importlib.import_module("llama_cpp").Llama(
-        str(options.model), n_ctx=_CONTEXT, n_threads=threads, n_threads_batch=threads, verbose=False
+        str(options.model),
+        n_ctx=_CONTEXT,
+        n_threads=threads,
+        n_threads_batch=threads,
+        verbose=False,
     )
     return lambda command, tokens: _fed(model.reset, model.eval, command, tokens)
 

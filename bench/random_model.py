@@ -68,9 +68,12 @@ def write_model(path: Path, shape: Shape, type: str) -> None:
         packed = _packed(rows, columns, scheme)
         number = GGMLQuantizationType(block_type(scheme).number)
         writer.add_tensor_info(name, packed.shape, packed.dtype, packed.nbytes, number)
-    vectors = ["output_norm.weight", *(
-        f"blk.{layer}.{part}_norm.weight" for layer in range(shape.layers) for part in ("attn", "ffn")
-    )]  # fmt: skip
+    norms = [
+        f"blk.{layer}.{part}_norm.weight"
+        for layer in range(shape.layers)
+        for part in ("attn", "ffn")
+    ]
+    vectors = ["output_norm.weight", *norms]
     ones = np.ones(shape.hidden, np.float32)
     for name in vectors:
         writer.add_tensor_info(name, ones.shape, ones.dtype, ones.nbytes)
