@@ -80,10 +80,10 @@ rlx.codegen.kernels.pool.select max_pool_take max_pool_backward
 rlx.codegen.kernels.products.pack_panels pack_panels
 rlx.codegen.kernels.products.plain matmul stored_matmul
 rlx.codegen.kernels.products.ragged ragged_matmul ragged_outer
-rlx.codegen.kernels.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_min
 rlx.codegen.kernels.resample resample
 rlx.codegen.kernels.rope rope
-rlx.codegen.kernels.row_region row_region softmax log_softmax layer_norm rms_norm
+rlx.codegen.kernels.row_region row_region reduce_sum reduce_mean reduce_prod reduce_max reduce_min
+    softmax log_softmax layer_norm rms_norm
 rlx.codegen.kernels.shape transpose
 rlx.codegen.kernels.sort.largest topk
 rlx.codegen.kernels.sort.search argmax argmin
@@ -319,7 +319,7 @@ rlx.ir.ops.foreign VMAP_METHODS TOKEN ffi_call effect_call
 rlx.ir.ops.fourier Array LARGEST_PRIME LONGEST dft dft_of_reals dft_to_reals dft_of_prime
     transformed spectrum_of_reals reals_of_spectrum prime_factors largest_prime prime_tables
 rlx.ir.ops.fused fused scalar_region row_region row_passes last_row_pass is_of_last_row_pass
-    row_shape folded_axis operand_name is_anchor anchors_of anchor_of sibling_key are_siblings
+    row_shape folded_axes operand_name is_anchor anchors_of anchor_of sibling_key are_siblings
     is_pointwise moved needed_by
 rlx.ir.ops.indexing NO_INDEX gather gather_backward scatter scatter_add scatter_mul scatter_max
     scatter_min topk sort argsort dynamic_slice dynamic_update_slice

@@ -16,7 +16,7 @@ written once, with or without fusion:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Generic
 
 from rlx.codegen.kernels.affine import Grid, Groups
@@ -40,7 +40,6 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.index_maps import (
     Index,
-    address,
     identity,
 )
 from rlx.ir.shape import Shape
@@ -50,36 +49,8 @@ _LINE = 64
 """Bytes of a cache line."""
 
 
-class Source(ABC, Generic[Element]):
-    """Base of readers: a value that a kernel reads at points of one shape."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def type(self) -> TensorType: ...
-
-    @property
-    @abstractmethod
-    def memory(self) -> Buffer | None:
-        """The argument itself where nothing is computed on the way, else None."""
-
-    @abstractmethod
-    def grouped(self, groups: Groups) -> Reads[Element]:
-        """Gather the axes into groups; each is then read by one flat index."""
-
-    @property
-    def shape(self) -> Shape:
-        return self.type.shape
-
-    def runs(self, axes: tuple[int, ...]) -> Groups:
-        """Split `axes` into the fewest groups that every operand reads without division."""
-        here = address(identity(self.shape), self.shape, len(self.shape))
-        return self.grouped((axes,)).collapsed(axes, here)
-
-
 @dataclass(frozen=True, slots=True)
-class Reader(Source[Scalar]):
+class Reader:
     """A value that feeds the kernel, to be read at points of its own shape."""
 
     body: Body
@@ -89,6 +60,10 @@ class Reader(Source[Scalar]):
     @property
     def type(self) -> TensorType:
         return self.value.type
+
+    @property
+    def shape(self) -> Shape:
+        return self.value.shape
 
     @property
     def dtype(self) -> DType:
@@ -101,34 +76,13 @@ class Reader(Source[Scalar]):
 
     @property
     def memory(self) -> Buffer | None:
+        """The argument itself where nothing is computed on the way, else None."""
         return self.body.inputs.get(self.value)
 
     def grouped(self, groups: Groups) -> GroupedReader:
+        """Gather the axes into groups; each is then read by one flat index."""
         grid = Grid.over(self.shape, groups, self.body.extents)
         return GroupedReader(self.body, grid, Located(self.value, identity(self.shape)))
-
-
-@dataclass(frozen=True, slots=True)
-class JointReader(Source[tuple[Scalar, ...]]):
-    """Values of one shape that feed the kernel, to be read at the same points."""
-
-    body: Body
-    values: tuple[Value, ...]
-
-    @property
-    def type(self) -> TensorType:
-        """The type of the first value; the others differ in their dtypes at most."""
-        return self.values[0].type
-
-    @property
-    def memory(self) -> None:
-        return None
-
-    def grouped(self, groups: Groups) -> GroupedJointReader:
-        grid = Grid.over(self.shape, groups, self.body.extents)
-        here = identity(self.shape)
-        sources = tuple(Located(value, here) for value in self.values)
-        return GroupedJointReader(self.body, grid, sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +95,6 @@ class Writer:
     body: Body
     value: Value
     name: str
-    siblings: tuple[Value, ...] = ()
-    """Results of other anchors that are given together with `value`."""
 
     @property
     def type(self) -> TensorType:
@@ -171,7 +123,7 @@ class Writer:
             if self._stores(value):
                 self.body.stored.add(number)
                 targets.append(target(value, buffer, self.shape))
-        return GroupedWriter(self.body, grid, (self.value, *self.siblings), tuple(targets))
+        return GroupedWriter(self.body, grid, self.value, tuple(targets))
 
     def _stores(self, output: Value) -> bool:
         """True for the outputs that are stored with this result: all, or its own of several."""
@@ -246,31 +198,11 @@ class GroupedReader(Reads[Scalar]):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedJointReader(Reads[tuple[Scalar, ...]]):
-    """Reads several values at once; what they share is computed once."""
-
-    sources: tuple[Located, ...]
-
-    def roots(self) -> list[Located]:
-        return list(self.sources)
-
-    def read(self, *indices: E) -> tuple[Scalar, ...]:
-        return self._read(Evaluation(self, indices))
-
-    def read_vector(self, *indices: E, lanes: int) -> tuple[Scalar, ...]:
-        return self._read(Evaluation(self, indices, lanes=lanes))
-
-    def _read(self, evaluation: Evaluation) -> tuple[Scalar, ...]:
-        evaluation.count(self.sources)
-        return tuple(evaluation.value(source) for source in self.sources)
-
-
-@dataclass(frozen=True, slots=True)
 class GroupedWriter(Grouped):
-    """Writes what the anchors give through everything the body computes from it."""
+    """Writes what the anchor gives through everything the body computes from it."""
 
-    values: tuple[Value, ...]
-    """The results that are given at each point: none in a body without an anchor."""
+    value: Value | None
+    """The result that is given at each point: None in a body without an anchor."""
     targets: tuple[StoreTarget, ...]
 
     def roots(self) -> list[Located]:
@@ -279,16 +211,13 @@ class GroupedWriter(Grouped):
     def stored(self) -> list[tuple[str, Index]]:
         return [(each.buffer.name, each.at) for each in self.targets]
 
-    def write(self, *indices: E, value: Scalar | tuple[Scalar, ...]) -> None:
-        """Store the element at the given indices, in the anchor's compute type.
-
-        `value` is one element of each anchor's result where there are several.
-        """
-        self._store(Evaluation(self, indices), value if isinstance(value, tuple) else (value,))
+    def write(self, *indices: E, value: Scalar) -> None:
+        """Store the element at the given indices, in the anchor's compute type."""
+        self._store(Evaluation(self, indices), value)
 
     def write_vector(self, *indices: E, value: E) -> None:
         """Store `value`, a vector, as consecutive elements along the last group."""
-        self._store(Evaluation(self, indices, lanes=value.type.lanes), (value,))
+        self._store(Evaluation(self, indices, lanes=value.type.lanes), value)
 
     def written(self, *indices: E) -> E:
         """Return what `write` stored in a result that is stored as it is (`Writer.memory`)."""
@@ -298,10 +227,10 @@ class GroupedWriter(Grouped):
 
     def write_region(self, *indices: E) -> None:
         """Compute and store every output of a body without an anchor."""
-        self._store(Evaluation(self, indices), ())
+        self._store(Evaluation(self, indices))
 
-    def _store(self, evaluation: Evaluation, elements: tuple[Scalar, ...]) -> None:
+    def _store(self, evaluation: Evaluation, element: Scalar | None = None) -> None:
         evaluation.count(self.roots())
-        for value, element in zip(self.values, elements, strict=True):
-            evaluation.give(value, element)
+        if self.value is not None and element is not None:
+            evaluation.give(self.value, element)
         evaluation.store_all(self.targets)

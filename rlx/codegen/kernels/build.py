@@ -234,10 +234,7 @@ def _build_anchored(scope: Scope, anchor: Node) -> None:
         Reader(scope.body, operand, names[min(i, len(names) - 1)])
         for i, operand in enumerate(anchor.operands)
     ]
-    siblings = tuple(other.result for other in scope.body.anchors[1:])
-    writers = [
-        Writer(scope.body, result, f"y{result.index}", siblings) for result in anchor.results
-    ]
+    writers = [Writer(scope.body, result, f"y{result.index}") for result in anchor.results]
     attributes = anchor.attrs.as_dict()
     invoke_builder(anchor.op.name, scope, readers, writers, attributes, anchor.lowering)
 

@@ -51,7 +51,7 @@ def region_writer(body: Body, shape: Shape, groups: Groups) -> GroupedWriter:
     """Return a writer of all outputs of a body without an anchor."""
     targets = tuple(target(value, buffer, shape) for value, buffer in body.outputs)
     body.stored.update(range(len(targets)))
-    return GroupedWriter(body, Grid.over(shape, groups, body.extents), (), targets)
+    return GroupedWriter(body, Grid.over(shape, groups, body.extents), None, targets)
 
 
 def _flat(scope: Scope, writer: GroupedWriter, work: Extent) -> None:

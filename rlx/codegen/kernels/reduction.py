@@ -1,8 +1,7 @@
-"""Reductions over any set of axes.
+"""Loops that fold: a row by vector accumulators, a block of columns by one element for each.
 
-Where the fastest axis is folded away a row is summed by vector accumulators; where it is kept,
-vectors run across columns. Long sums are taken in chunks whose partial results are added, so
-that the rounding error grows with the chunk and not with the whole.
+Long sums are taken in chunks whose partial results are added, so that the rounding error grows
+with the chunk and not with the whole.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from rlx.codegen.kernels.access import JointReader, Reader, Reads, Source, Writer
+from rlx.codegen.kernels.access import Reads
 from rlx.codegen.kernels.accumulators import (
     accumulators,
     assign,
@@ -23,18 +22,17 @@ from rlx.codegen.kernels.accumulators import (
     settled,
     stored,
 )
-from rlx.codegen.kernels.affine import Groups, sum_of
-from rlx.codegen.kernels.folds import FOLDS, Element, FoldOf, State, across_columns, joined
-from rlx.codegen.kernels.parallel import LOOP_NAMES, blocks, rows
-from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.slices import Columns, column_blocks
+from rlx.codegen.kernels.affine import sum_of
+from rlx.codegen.kernels.folds import Element, FoldOf, State
+from rlx.codegen.kernels.parallel import LOOP_NAMES
+from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.kernels.slices import Columns
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, index, minimum
+from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
-from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
-from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
+from rlx.ir.shape import Extent, product, upper
 
 ROW_CHUNK = 4096
 """Elements of a contiguous row folded into one set of accumulators."""
@@ -51,108 +49,6 @@ STREAMS = 4
 
 STREAMED = 256
 """Row length from which several streams pay."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axes:
-    """The axes of an operand by what a reduction does with them."""
-
-    outer: tuple[int, ...]
-    """Kept, and slower than some reduced axis."""
-    reduced: tuple[int, ...]
-    inner: tuple[int, ...]
-    """Kept, and faster than every reduced axis."""
-
-
-def split_axes(shape: Shape, reduced: Sequence[int]) -> Axes:
-    """Sort the axes of `shape`; axes of extent 1 count as kept."""
-    folded = {normalize_axis(axis, len(shape)) for axis in reduced}
-    folded = {axis for axis in folded if shape[axis] != 1}
-    last = max(folded, default=-1)
-    kept = [axis for axis in range(len(shape)) if axis not in folded]
-    return Axes(
-        tuple(axis for axis in kept if axis < last),
-        tuple(sorted(folded)),
-        tuple(axis for axis in kept if axis > last),
-    )
-
-
-@kernel(*FOLDS)
-def reduce(
-    scope: Scope, x: Reader, y: Writer, *, axes: tuple[int, ...], keepdims: bool = False
-) -> None:
-    """Fold `axes` away, by the folds of the anchors' names."""
-    del keepdims  # the result's shape says it
-    anchors = scope.body.anchors
-    folds = [FOLDS[anchor.op.name](anchor.operands[0].dtype) for anchor in anchors]
-    split = split_axes(x.shape, axes)
-    if not _in_rows(x.shape, split):
-        folds = [across_columns(fold) for fold in folds]
-    if len(anchors) > 1:
-        operands = JointReader(scope.body, tuple(anchor.operands[0] for anchor in anchors))
-        _reduce(scope, operands, y, joined(folds), split)
-    else:
-        _reduce(scope, x, y, folds[0], split)
-
-
-def _reduce(
-    scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element], split: Axes
-) -> None:
-    if not split.reduced:
-        _fold_single(scope, x, y, fold)
-    elif _in_rows(x.shape, split):
-        _reduce_rows(scope, x, y, fold, split)
-    else:
-        _reduce_columns(scope, x, y, fold, split)
-
-
-def _in_rows(shape: Shape, split: Axes) -> bool:
-    """True if the fastest axis is folded away."""
-    return product(shape[axis] for axis in split.inner) == 1
-
-
-def result_groups(y: Writer, x: Shape, split: Axes) -> Groups:
-    """Return the result's axes of the operand's outer and inner axes."""
-    if len(y.shape) == len(x):
-        return (*split.outer, *split.reduced), split.inner
-    # The result dropped axes: the kept ones that remain are its last ones, in order.
-    inner = 0
-    needed = product(x[axis] for axis in split.inner)
-    while product(y.shape[len(y.shape) - inner :]) != needed:
-        inner += 1
-    axes = tuple(range(len(y.shape)))
-    return axes[: len(axes) - inner], axes[len(axes) - inner :]
-
-
-def _fold_single(scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element]) -> None:
-    """Fold each element alone: the sum of -0.0 is 0.0, with which sums begin."""
-    source = x.grouped((tuple(range(len(x.shape))),))
-    target = y.grouped((tuple(range(len(y.shape))),))
-    with (
-        blocks(scope.k, source.extent(0), x.type.elements) as (start, stop),
-        scope.k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
-    ):
-        state = fold.take(fold.start, source.read(i))
-        target.write(i, value=fold.finish(state, index(1)))
-
-
-# Rows: the fastest axis is folded away
-
-
-def _reduce_rows(
-    scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element], split: Axes
-) -> None:
-    kept = (*split.outer, *split.inner)
-    runs = x.runs(split.reduced)
-    source = x.grouped((kept, *runs))
-    target = y.grouped((tuple(range(len(y.shape))),))
-    count = product(x.shape[axis] for axis in split.reduced)
-    with rows(scope.k, "row", source.extent(0), x.type.elements) as row:
-        slice_, result = source.at(row), target.at(row)
-        state = fold_row(
-            scope, slice_, fold, streams=streams_for(x, slice_.extent_of(len(runs) - 1), fold)
-        )
-        result.write(value=fold.finish(state, scope.extents(count)))
 
 
 def fold_row(
@@ -259,33 +155,12 @@ def _fold_lanes(k: KernelBuilder, fold: FoldOf[Element], state: State) -> State:
     return tuple(k.let(name, vector.fold(op)) for name, vector, op in named_parts)
 
 
-def streams_for(x: Source[Element], length: Extent, fold: FoldOf[Element]) -> int:
-    """Several streams need a length that divides, and elements that cost nothing but a load."""
-    if x.memory is None or fold.free_order is None or not isinstance(length, int):
-        return 1
-    whole_chunks = length <= ROW_CHUNK or length % ROW_CHUNK == 0
-    return STREAMS if length >= STREAMED and length % STREAMS == 0 and whole_chunks else 1
-
-
-# Columns: the fastest axis is kept
-
-
-def _reduce_columns(
-    scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element], split: Axes
-) -> None:
-    source = x.grouped((split.outer, *x.runs(split.reduced), split.inner))
-    target = y.grouped(result_groups(y, x.shape, split))
-    outer = product(x.shape[axis] for axis in split.outer)
-    inner = product(x.shape[axis] for axis in split.inner)
-    count = product(x.shape[axis] for axis in split.reduced)
-    with column_blocks(scope, outer, inner, x.type.elements) as columns:
-        state = local_state(scope.k, fold, columns.most)
-        fill(scope.k, fold, state, columns.width)
-        fold_columns(scope, source.at(columns.outer), fold, state, columns)
-        result = target.at(columns.outer)
-        with scope.k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-            value = fold.finish(loaded(scope.k, state, j), scope.extents(count))
-            result.write(columns.start + j, value=value)
+def streams_for(x: Reads[Element], fold: FoldOf[Element]) -> int:
+    """Several streams hide how long an addition takes, of elements that cost little but a load."""
+    length = x.extent_of(len(x.grid.groups) - len(x.fixed) - 1)
+    known = isinstance(length, int) and length >= STREAMED and length % STREAMS == 0
+    plain = x.is_cheap and len(x.roots()) == 1
+    return STREAMS if known and plain and fold.free_order is not None else 1
 
 
 def fold_columns(

@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 from rlx.codegen.kernels.access import Reads
 from rlx.codegen.kernels.evaluation import Evaluation
+from rlx.codegen.kernels.folds import State
 from rlx.codegen.kernels.grouped import StoreTarget
 from rlx.codegen.kernels.guards import Address, Located, address_of
 from rlx.codegen.kernels.slices import Columns
-from rlx.codegen.kernels.values import Scalar, load, named, real, store
+from rlx.codegen.kernels.values import Complex, Scalar, load, named, real, scalar_of, store
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer
 from rlx.dataclass import dataclass
@@ -28,7 +29,16 @@ class Kept:
     result: StoreTarget | None
 
 
-Available: TypeAlias = E | Buffer | Kept
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A number of each of a block of columns, and the arrays with an element for each."""
+
+    parts: tuple[Buffer, ...]
+    finish: Callable[[State], Scalar] = scalar_of
+    """Makes the number of its elements of the arrays."""
+
+
+Available: TypeAlias = Scalar | Numbers | Kept
 """A number of a row, the numbers of a block of columns, or a value of each element."""
 
 
@@ -137,12 +147,12 @@ class Access(Reads[tuple[Scalar, ...]]):
             if value in read:
                 evaluation.give(value, self._load(found, indices))
 
-    def _load(self, found: Available, indices: tuple[E, ...]) -> E:
+    def _load(self, found: Available, indices: tuple[E, ...]) -> Scalar:
         k = self.body.k
-        if isinstance(found, E):
+        if isinstance(found, E | Complex):
             return found
-        if isinstance(found, Buffer):
-            return k.load(found, indices[-1])
+        if isinstance(found, Numbers):
+            return found.finish(tuple(k.load(part, indices[-1]) for part in found.parts))
         if found.local is not None:
             return k.load(found.local, self._local_place(indices))
         assert found.result is not None

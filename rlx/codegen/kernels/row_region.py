@@ -1,4 +1,4 @@
-"""Folds along one axis and all that reads their results, a slice after another.
+"""Folds and all that reads their results, a slice after another.
 
 The loops over a slice follow each other as the reductions need each other; it stays in the cache
 between them:
@@ -12,10 +12,13 @@ Where the axis runs fastest a slice is a row, its numbers (`largest`, `sum`) are
 vectors run along it. Otherwise slices are columns: a block of neighboring ones is computed
 together, numbers are arrays with an element for each, and vectors run across them. What a later
 loop reads of an earlier one is computed again if that is cheap, else kept.
+
+A reduction, or several of one pass, is a region of one loop, which may fold several axes.
 """
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -23,10 +26,11 @@ from dataclasses import field, replace
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.accumulators import fill, loaded, local_state
 from rlx.codegen.kernels.affine import Grid, Groups
+from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.folds import (
     FOLDS,
     Fold,
-    FoldOf,
+    State,
     across_columns,
     joined,
     peak_fold,
@@ -34,19 +38,20 @@ from rlx.codegen.kernels.folds import (
 from rlx.codegen.kernels.grouped import Body, StoreTarget, is_split, target
 from rlx.codegen.kernels.guards import Address, Located
 from rlx.codegen.kernels.parallel import rows
-from rlx.codegen.kernels.reduction import STREAMED, STREAMS, fold_columns, fold_row
+from rlx.codegen.kernels.reduction import fold_columns, fold_row, streams_for
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.row_access import Access, Available, Kept
-from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
-from rlx.codegen.kernels.values import Scalar, compute_prim, real, store
+from rlx.codegen.kernels.row_access import Access, Available, Kept, Numbers
+from rlx.codegen.kernels.slices import Columns, Slices, column_blocks
+from rlx.codegen.kernels.values import Scalar, compute_prim, let, real, store
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.index_maps import identity
+from rlx.ir.index_maps import address, identity
 from rlx.ir.op import Trait
-from rlx.ir.ops.fused import folded_axis, is_pointwise, last_row_pass, moved, row_passes, row_shape
+from rlx.ir.ops.fused import folded_axes, is_pointwise, last_row_pass, moved, row_passes, row_shape
 from rlx.ir.shape import Shape, product, upper
 from rlx.passes.rewrite import copy_node, finish
 
@@ -69,6 +74,28 @@ def row_region(scope: Scope, *arguments: Reader | Writer, body: Graph) -> None:
     _compute(scope, body, inputs, frozenset())
 
 
+@kernel(*FOLDS)
+def reduce(scope: Scope, x: Reader, *_: Writer, axes: tuple[int, ...], **__: object) -> None:
+    """Fold `axes` away, and compute what is fused with that; of one element each is a copy."""
+    body = scope.body
+    if any(x.shape[axis] != 1 for axis in axes):
+        _compute(scope, body.graph, list(body.inputs.values()), frozenset())
+        return
+    graph = _spelled_out(body, _folded_alone)[0]
+    inputs = dict(zip(graph.inputs, body.inputs.values(), strict=True))
+    outputs = tuple(zip(graph.outputs, (buffer for _, buffer in body.outputs), strict=True))
+    alone = replace(body, graph=graph, anchors=(), inputs=inputs, outputs=outputs)
+    region(replace(scope, body=alone))
+
+
+def _folded_alone(node: Node, x: Value) -> Value:
+    """Return the fold of each element: the sum of -0.0 is 0.0, with which sums begin."""
+    is_rounded = not (x.dtype.is_int or x.dtype is DType.BOOL)
+    if node.op in (ops.reduce_sum, ops.reduce_mean) and is_rounded:
+        x = x + 0.0
+    return ops.reshape(x, shape=node.result.shape)
+
+
 @kernel("softmax", "log_softmax", "layer_norm", "rms_norm")
 def by_formula(scope: Scope, *_: Reader | Writer, **__: object) -> None:
     """Compute an op and what is fused with it as the op's formula spells it out."""
@@ -77,7 +104,7 @@ def by_formula(scope: Scope, *_: Reader | Writer, **__: object) -> None:
 
 def compute_by_formula(scope: Scope, before: Callable[[E], object] = lambda _: None) -> None:
     """Compute what an op's formula spells out; `before` opens the code for each slice."""
-    body, own = _spelled_out(scope.body)
+    body, own = _spelled_out(scope.body, _decomposed)
     _compute(scope, body, list(scope.body.inputs.values()), own, before)
 
 
@@ -105,20 +132,25 @@ def _compute(
     _Region(scope, graph, bound, results, own).compute(before)
 
 
-def _spelled_out(body: Body) -> tuple[Graph, frozenset[Node]]:
-    """Return a body with its anchor's formula in the place of the anchor, and the nodes of that."""
-    target, value_map, own = Graph(body.graph.name), dict[Value, Value](), frozenset[Node]()
+def _spelled_out(body: Body, formula: Callable[..., Value]) -> tuple[Graph, frozenset[Node]]:
+    """Return a body with formulas in the place of its anchors, and the nodes of those."""
+    target, value_map, own = Graph(body.graph.name), dict[Value, Value](), set[Node]()
     for node in body.graph.nodes:
-        if node is not body.anchor:
+        if node not in body.anchors:
             copy_node(target, node, value_map)
             continue
-        assert node.op.decompose is not None
         first = len(target.nodes)
         operands = [value_map[operand] for operand in node.operands]
-        value_map[node.result] = node.op.decompose(*operands, **node.attrs.as_dict())
-        own = frozenset(target.nodes[first:])
+        value_map[node.result] = formula(node, *operands)
+        own.update(target.nodes[first:])
     finish(target, body.graph, value_map)
-    return target, own
+    return target, frozenset(own)
+
+
+def _decomposed(node: Node, *operands: Value) -> Value:
+    assert node.op.decompose is not None
+    found: Value = node.op.decompose(*operands, **node.attrs.as_dict())
+    return found
 
 
 @dataclass(slots=True)
@@ -147,7 +179,7 @@ class _Region:
 
     @property
     def split(self) -> Slices:
-        return slices(self.shape, folded_axis(self.graph))
+        return Slices(self.shape, folded_axes(self.graph))
 
     def compute(self, before: Callable[[E], object]) -> None:
         """Compute all results."""
@@ -161,16 +193,19 @@ class _Region:
             arrays = NUMBERS_OF_LINE * sum(
                 r.shape != self.shape for r in self.levels if self.levels[r]
             )
-            kept = max(upper(split.length), arrays)
+            kept = max(upper(split.length), arrays) if last_row_pass(self.graph) else 1
             with column_blocks(scope, split.outer, split.inner, work, kept=kept) as columns:
                 self.compute_slices(_Block(self, columns.outer, columns))
 
     def compute_slices(self, block: _Slices) -> None:
         self._choose_kept(1 if block.columns is None else block.columns.most)
         self._once(0, block)
-        for level in range(last_row_pass(self.graph) + 1):
-            self._loop(level, block)
-            self._once(level + 1, block)
+        last = last_row_pass(self.graph)
+        for level in range(last + 1):
+            self._loop(level, block, is_last=level == last)
+            if level < last:
+                self._once(level + 1, block)
+        self._store_last(last + 1, block)
 
     # What is computed where
 
@@ -329,7 +364,17 @@ class _Region:
             columns,
         )
 
-    def _loop(self, level: int, block: _Slices) -> None:
+    def _groups(self, sources: Sequence[Value]) -> Groups:
+        """Return the groups of axes of a loop over each slice, whose last run is contiguous."""
+        outer, folded, inner = self.split.groups
+        runs: Groups = (folded,)
+        if len(folded) > 1:
+            here = address(identity(self.shape), self.shape, len(self.shape))
+            access = self.access(self.shape, runs, sources, [], [], None)
+            runs = access.collapsed(folded, here)
+        return (outer, *runs) if self.split.are_rows else (outer, *runs, inner)
+
+    def _loop(self, level: int, block: _Slices, *, is_last: bool) -> None:
         """Pass over each slice: fold it, keep and store what is computed on the way."""
         folded = [
             node
@@ -345,11 +390,13 @@ class _Region:
         targets = [target(v, buffer, self.shape) for v, buffer in self._results(level)]
         if folded or targets or kept:
             sources = [node.operands[0] for node in folded]
-            groups = self.split.groups[:2] if self.split.are_rows else self.split.groups
-            access = self.access(self.shape, groups, sources, kept, targets, block.columns)
+            access = self.access(
+                self.shape, self._groups(sources), sources, kept, targets, block.columns
+            )
             if folded:
                 ahead = access.at(block.outer + 1) if self._is_streamed(level) else None
-                found = block.fold(replace(access.at(block.outer), ahead=ahead), folded)
+                access = replace(access.at(block.outer), ahead=ahead)
+                found = block.fold(access, folded, is_last=is_last)
                 self.available |= {
                     n.result: number for n, number in zip(folded, found, strict=True)
                 }
@@ -371,7 +418,18 @@ class _Region:
             if level:  # what follows from no fold may be read of other slices, too
                 self.available[value] = found
 
-    def number(self, value: Value, block: _Slices, stores: Sequence[StoreTarget]) -> E | Buffer:
+    def _store_last(self, level: int, block: _Slices) -> None:
+        """Store the results that follow from all folds: numbers of slices."""
+        results = [(v, b) for v, b in self.outputs if v.shape != self.shape]
+        targets = [target(v, b, v.shape) for v, b in results if self.levels[v] == level]
+        for shape in dict.fromkeys(each.value.shape for each in targets):
+            stores = [each for each in targets if each.value.shape == shape]
+            groups = self._number_groups(shape)
+            block.store(self.access(shape, groups, [], [], stores, block.columns).at(block.outer))
+
+    def number(
+        self, value: Value, block: _Slices, stores: Sequence[StoreTarget]
+    ) -> Scalar | Numbers:
         """Compute and store a number of each slice."""
         groups = self._number_groups(value.shape)
         access = self.access(value.shape, groups, [value], [], [], block.columns)
@@ -396,7 +454,9 @@ class _Slices(ABC):
         self.scope, self.k = region.scope, region.scope.k
 
     @abstractmethod
-    def fold(self, access: Access, folded: Sequence[Node]) -> list[E | Buffer]:
+    def fold(
+        self, access: Access, folded: Sequence[Node], *, is_last: bool
+    ) -> list[Scalar] | list[Numbers]:
         """Fold all elements; return a number for each node, of each slice."""
 
     @abstractmethod
@@ -404,8 +464,14 @@ class _Slices(ABC):
         """Keep and store all elements."""
 
     @abstractmethod
-    def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
-        """Compute and store a number of each slice."""
+    def compute(
+        self, access: Access, value: Value, stores: Sequence[StoreTarget]
+    ) -> Scalar | Numbers:
+        """Compute and store a number of each slice, which later loops read."""
+
+    @abstractmethod
+    def store(self, access: Access) -> None:
+        """Compute and store numbers of each slice that are results alone."""
 
     def _store(self, access: Access, stores: Sequence[StoreTarget], number: E, *at: E) -> None:
         for each in stores:
@@ -416,29 +482,25 @@ class _Slices(ABC):
 class _Rows(_Slices):
     """A row: numbers are variables, vectors run along it."""
 
-    def fold(self, access: Access, folded: Sequence[Node]) -> list[E | Buffer]:
+    def fold(self, access: Access, folded: Sequence[Node], *, is_last: bool) -> list[Scalar]:
+        del is_last
         fold = joined([self.region.fold_of(node) for node in folded])
-        streams = self._streams(access, fold)
-        state = fold_row(self.scope, access, fold, streams=streams)
+        state = fold_row(self.scope, access, fold, streams=streams_for(access, fold))
         numbers = fold.finish(state, self.scope.extents(self.region.split.length))
         pairs = zip(folded, numbers, strict=True)
-        return [self.k.let(_number_name(node), real(number)) for node, number in pairs]
-
-    def _streams(self, access: Access, fold: FoldOf[tuple[Scalar, ...]]) -> int:
-        """Several sets of accumulators hide how long an addition takes."""
-        length = self.region.split.length
-        known = isinstance(length, int) and length >= STREAMED and length % STREAMS == 0
-        plain = len(access.sources) == 1 and access.is_cheap
-        return STREAMS if known and plain and fold.free_order is not None else 1
+        return [let(self.k, _number_name(node), number) for node, number in pairs]
 
     def visit(self, access: Access) -> None:
         with self.k.loop("i", access.extent(0), kind=LoopKind.SIMD) as i:
             access.read(i)
 
-    def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
+    def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> Scalar:
         number = self.k.let(_number_name(value.node), real(access.read()[0]))
         self._store(access, stores, number)
         return number
+
+    def store(self, access: Access) -> None:
+        access.read()
 
 
 class _Block(_Slices):
@@ -446,24 +508,26 @@ class _Block(_Slices):
 
     columns: Columns
 
-    def fold(self, access: Access, folded: Sequence[Node]) -> list[E | Buffer]:
+    def fold(self, access: Access, folded: Sequence[Node], *, is_last: bool) -> list[Numbers]:
         k, width = self.k, self.columns.width
         folds = [across_columns(self.region.fold_of(node)) for node in folded]
-        named_folds = [
-            replace(fold, names=(_number_name(n),)) for fold, n in zip(folds, folded, strict=True)
-        ]
-        fold = joined(named_folds)
+        fold = joined(folds)
         state = local_state(k, fold, self.columns.most)
         fill(k, fold, state, width)
         columns = replace(self.columns, start=self.scope.extents(0))  # the access adds it
         fold_columns(self.scope, access, fold, state, columns)
-        if any(node.op is ops.reduce_mean for node in folded):
-            with k.loop("j", width, kind=LoopKind.SIMD) as j:
-                count = self.scope.extents(self.region.split.length)
-                numbers = fold.finish(loaded(k, state, j), count)
-                for buffer, number in zip(state, numbers, strict=True):
-                    k.store(buffer, j, real(number))
-        return list(state)
+        count, parts = self.scope.extents(self.region.split.length), iter(state)
+        found = [
+            Numbers(tuple(itertools.islice(parts, len(each.names))), _finishing(each, count))
+            for each in folds
+        ]
+        if is_last or all(node.op is not ops.reduce_mean for node in folded):
+            return found
+        with k.loop("j", width, kind=LoopKind.SIMD) as j:
+            numbers = fold.finish(loaded(k, state, j), count)
+            for buffer, number in zip(state, numbers, strict=True):
+                k.store(buffer, j, real(number))
+        return [Numbers(each.parts) for each in found]
 
     def visit(self, access: Access) -> None:
         with self.k.loop("r", access.extent(0)) as r:
@@ -471,16 +535,24 @@ class _Block(_Slices):
             with self.k.loop("j", self.columns.width, kind=LoopKind.SIMD) as j:
                 line.read(j)
 
-    def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> E | Buffer:
+    def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> Numbers:
         name, known = _number_name(value.node), self.region.available.get(value)
-        kept = known or self.k.local(name, compute_prim(value.dtype), self.columns.most)
-        assert isinstance(kept, Buffer)
+        if not isinstance(known, Numbers):
+            kept = self.k.local(name, compute_prim(value.dtype), self.columns.most)
         with self.k.loop("j", self.columns.width, kind=LoopKind.SIMD) as j:
             number = self.k.let(name, real(access.read(j)[0]))
             if known is None:
                 self.k.store(kept, j, number)
             self._store(access, stores, number, self.columns.start + j)
-        return kept
+        return known if isinstance(known, Numbers) else Numbers((kept,))
+
+    def store(self, access: Access) -> None:
+        with self.k.loop("j", self.columns.width, kind=LoopKind.SIMD) as j:
+            access.read(j)
+
+
+def _finishing(fold: Fold, count: E) -> Callable[[State], Scalar]:
+    return lambda state: fold.finish(state, count)
 
 
 def _number_name(node: Node) -> str:

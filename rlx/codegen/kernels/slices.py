@@ -31,27 +31,34 @@ _KEPT_ELEMENTS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """A shape split around one axis."""
+    """A shape split by the axes that slices run along: one, or several that are folded."""
 
     shape: Shape
-    axis: int
+    axes: tuple[int, ...]
+    """In order."""
 
     @property
     def groups(self) -> Groups:
-        axes = tuple(range(len(self.shape)))
-        return axes[: self.axis], (self.axis,), axes[self.axis + 1 :]
+        """The axes before the last of the slices' axes, these, and the axes after it."""
+        others = [axis for axis in range(len(self.shape)) if axis not in self.axes]
+        last = self.axes[-1]
+        outer, inner = ([a for a in others if (a < last) is before] for before in (True, False))
+        return tuple(outer), self.axes, tuple(inner)
 
     @property
     def length(self) -> Extent:
-        return self.shape[self.axis]
+        return self._extent(1)
 
     @property
     def outer(self) -> Extent:
-        return product(self.shape[: self.axis])
+        return self._extent(0)
 
     @property
     def inner(self) -> Extent:
-        return product(self.shape[self.axis + 1 :])
+        return self._extent(2)
+
+    def _extent(self, group: int) -> Extent:
+        return product(self.shape[axis] for axis in self.groups[group])
 
     @property
     def are_rows(self) -> bool:
@@ -60,7 +67,7 @@ class Slices:
 
 
 def slices(shape: Shape, axis: int) -> Slices:
-    return Slices(shape, normalize_axis(axis, len(shape)))
+    return Slices(shape, (normalize_axis(axis, len(shape)),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,13 @@ def store_parts(k: KernelBuilder, buffer: Buffer, at: E, re: E, im: E) -> None:
         k.store(buffer, at * 2 + part * lanes, both)
 
 
+def let(k: KernelBuilder, name: str, value: Scalar) -> Scalar:
+    """Bind `value` to a name."""
+    if isinstance(value, Complex):
+        return Complex(k.let(f"{name}_re", value.re), k.let(f"{name}_im", value.im))
+    return k.let(name, value)
+
+
 def named(k: KernelBuilder, name: str, value: Scalar) -> Scalar:
     """Bind `value` to a name, unless it is a name or literal already."""
     if isinstance(value, Complex):

@@ -128,10 +128,10 @@ def row_shape(body: Graph) -> Shape:
     return _first_reduction(body).operands[0].shape
 
 
-def folded_axis(body: Graph) -> int:
-    """Return the axis along which a row region folds: others that it folds have one element."""
+def folded_axes(body: Graph) -> tuple[int, ...]:
+    """Return the axes along which the reductions of a body fold, without those of one element."""
     axes, shape = reduced_axes(_first_reduction(body)), row_shape(body)
-    return next((axis for axis in axes if shape[axis] != 1), axes[-1])
+    return tuple(axis for axis in axes if shape[axis] != 1) or axes[-1:]
 
 
 def _first_reduction(body: Graph) -> Node:

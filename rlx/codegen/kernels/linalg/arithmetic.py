@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from rlx.codegen.kernels.values import Complex, Scalar, parts_of, scalar_of
+from rlx.codegen.kernels.values import Complex, Scalar, let, parts_of, scalar_of
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import UnaryOp
 from rlx.dataclass import dataclass
-
-
-def let(k: KernelBuilder, name: str, x: Scalar) -> Scalar:
-    """Name a number that is used twice."""
-    if isinstance(x, Complex):
-        return Complex(k.let(f"{name}_re", x.re), k.let(f"{name}_im", x.im))
-    return k.let(name, x)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.arithmetic import (
     conjugate,
     filled,
-    let,
     moved,
     polar,
     real_part,
@@ -33,7 +32,7 @@ from rlx.codegen.kernels.linalg.rows import (
     slices_in_rows,
 )
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.values import Complex, Scalar, chosen_where, real
+from rlx.codegen.kernels.values import Complex, Scalar, chosen_where, let, real
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, index, select
 from rlx.codegen.loops.nodes import UnaryOp

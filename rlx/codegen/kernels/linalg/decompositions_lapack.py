@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.linalg.arithmetic import conjugate, filled, let, moved
+from rlx.codegen.kernels.linalg.arithmetic import conjugate, filled, moved
 from rlx.codegen.kernels.linalg.lapack import (
     BLOCK,
     Room,
@@ -25,7 +25,7 @@ from rlx.codegen.kernels.linalg.lapack import (
 )
 from rlx.codegen.kernels.linalg.rows import Rows, matrices_of, mirrored_entry
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.values import chosen_where
+from rlx.codegen.kernels.values import chosen_where, let
 from rlx.codegen.loops.builder import Mutable
 from rlx.codegen.loops.expr import E, select
 from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim

@@ -11,15 +11,9 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from rlx.codegen.kernels.linalg.arithmetic import (
-    Variable,
-    filled,
-    is_zero,
-    let,
-    size,
-)
+from rlx.codegen.kernels.linalg.arithmetic import Variable, filled, is_zero, size
 from rlx.codegen.kernels.slice_tiles import Tile
-from rlx.codegen.kernels.values import Scalar, chosen_where, real
+from rlx.codegen.kernels.values import Scalar, chosen_where, let, real
 from rlx.codegen.loops.builder import Mutable
 from rlx.codegen.loops.expr import E, const, index, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Prim

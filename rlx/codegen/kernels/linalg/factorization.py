@@ -6,18 +6,13 @@ import math
 from collections.abc import Callable
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.linalg.arithmetic import (
-    conjugate,
-    filled,
-    let,
-    real_part,
-    with_real,
-)
+from rlx.codegen.kernels.linalg.arithmetic import conjugate, filled, real_part, with_real
 from rlx.codegen.kernels.linalg.elimination import factor, integer_of, subtract_row
 from rlx.codegen.kernels.linalg.solve import settle
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.slice_blocks import Block, blocks
 from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
+from rlx.codegen.kernels.values import let
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
 

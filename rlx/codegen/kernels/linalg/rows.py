@@ -13,15 +13,10 @@ from typing import overload
 import numpy as np
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.linalg.arithmetic import (
-    conjugate,
-    let,
-    polar,
-    squared,
-)
+from rlx.codegen.kernels.linalg.arithmetic import conjugate, polar, squared
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope
-from rlx.codegen.kernels.values import Complex, Scalar, parts_of, real
+from rlx.codegen.kernels.values import Complex, Scalar, let, parts_of, real
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, index, maximum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim

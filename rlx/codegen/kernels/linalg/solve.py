@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.linalg.arithmetic import Variable, let, spoiled
+from rlx.codegen.kernels.linalg.arithmetic import Variable, spoiled
 from rlx.codegen.kernels.linalg.elimination import (
     divide_row,
     factor,
@@ -19,7 +19,7 @@ from rlx.codegen.kernels.linalg.rows import matrices_of
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.slice_blocks import Block, Load, Settled, blocks, unchanged
 from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
-from rlx.codegen.kernels.values import Scalar, chosen_where
+from rlx.codegen.kernels.values import Scalar, chosen_where, let
 from rlx.codegen.loops.expr import E, Operand, index
 from rlx.dataclass import dataclass
 from rlx.ir.types import TensorType
