@@ -30,6 +30,7 @@ from rlx.codegen.kernels.linalg.rows import (
     matrices_of,
     scratch_of_rows,
     slices_in_rows,
+    vectors_of,
 )
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.values import Complex, Scalar, chosen_where, let, real
@@ -65,8 +66,7 @@ scratch("eigh")(_scratch_of(_eigh_sizes))
 def eigh(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
     """Jacobi's method: rotate pairs of axes until the matrix is diagonal."""
     k, n = scope.k, _eigh_sizes(a.type)[0][0]
-    rank = len(w.shape)
-    values, vectors = w.grouped((tuple(range(rank - 1)), (rank - 1,))), matrices_of(v)
+    values, vectors = vectors_of(w), matrices_of(v)
     with slices_in_rows(scope, a, _eigh_sizes(a.type)) as slice_:
         matrix, axes = slice_.sets
         scale, poison = slice_.read(matrix, n, mirrored=True)
@@ -173,9 +173,7 @@ def svd(scope: Scope, a: Reader, u: Writer, s: Writer, vt: Writer, *, full: bool
     """One-sided Jacobi: rotate columns until orthogonal; their lengths are singular values."""
     k = scope.k
     (count, m), (n, _), _ = _svd_sizes(a.type, full=full)
-    rank = len(s.shape)
-    lefts, rights = matrices_of(u), matrices_of(vt)
-    values = s.grouped((tuple(range(rank - 1)), (rank - 1,)))
+    lefts, values, rights = matrices_of(u), vectors_of(s), matrices_of(vt)
     with slices_in_rows(scope, a, _svd_sizes(a.type, full=full)) as slice_:
         left, right, room = slice_.sets
         lengths = replace(room, parts=1)

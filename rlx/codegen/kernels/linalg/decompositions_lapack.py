@@ -14,21 +14,19 @@ from rlx.codegen.kernels.linalg.lapack import (
     BLOCK,
     Room,
     Slice,
-    call,
     extents,
-    integer,
     lay_out,
     lay_out_transposed,
     needs_room,
     parts_in,
     slices,
 )
-from rlx.codegen.kernels.linalg.rows import Rows, matrices_of, mirrored_entry
+from rlx.codegen.kernels.linalg.rows import Rows, matrices_of, mirrored_entry, vectors_of
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import chosen_where, let
 from rlx.codegen.loops.builder import Mutable
 from rlx.codegen.loops.expr import E, select
-from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
+from rlx.codegen.loops.nodes import BinaryOp, LoopKind
 from rlx.ir.lowering import Library
 from rlx.ir.types import TensorType
 
@@ -73,24 +71,16 @@ def _eigh_room(a: TensorType, **_: object) -> Room:
 def eigh_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Library) -> None:
     """Reduce to three diagonals, divide and conquer: `syevd` or, of complex numbers, `heevd`."""
     del lowering
-    k, (n, _), rank = scope.k, extents(a.type), len(w.shape)
-    source, target = matrices_of(a), matrices_of(v)
-    values = w.grouped((tuple(range(rank - 1)), (rank - 1,)))
+    k, (n, _) = scope.k, extents(a.type)
+    source, values, target = matrices_of(a), vectors_of(w), matrices_of(v)
     with slices(scope, a.type, _eigh_room(a.type)) as slice_:
         vectors = slice_.rows("matrix", n)
         _mirror(vectors, source.at(slice_.number), n)
         poison = _poison(slice_, n * n)
-        extent, is_complex = integer(k, "extent", n), vectors.is_complex
+        name, real = ("heevd", "real_work #real_work") if vectors.is_complex else ("syevd", "")
         with k.if_(poison.eq(0.0)):
-            real_work = []
-            if is_complex:
-                real_work = [slice_.array("real_work"), slice_.room_of("real_work")]
-            args = [extent, slice_.array("matrix"), extent, slice_.array("values"),
-                    slice_.array("work"), slice_.room_of("work"),
-                    *real_work,
-                    slice_.array("integers", Prim.I32), slice_.room_of("integers")]  # fmt: skip
-            name, prim = "heevd" if is_complex else "syevd", slice_.memory.prim
-            _spoil(poison, call(k, name, prim, "VU", args, is_complex=is_complex))
+            arguments = f"extent matrix extent values work #work {real} integers #integers"
+            _spoil(poison, slice_.call(name, "VU", arguments, extent=n))
         found = values.at(slice_.number)
         with k.loop("i", n) as i:
             vectors.turn_positive(i)
@@ -127,22 +117,18 @@ def svd_by_lapack(
 ) -> None:
     """Decompose the transpose by `gesdd`: its right vectors are the left ones, row by row."""
     del lowering
-    k, (m, n), rank = scope.k, extents(a.type), len(s.shape)
+    k, (m, n) = scope.k, extents(a.type)
     source, lefts, rights = matrices_of(a), matrices_of(u), matrices_of(vt)
-    values, count = s.grouped((tuple(range(rank - 1)), (rank - 1,))), m if full else n
+    values, count = vectors_of(s), m if full else n
     with slices(scope, a.type, _svd_room(a.type, full=full)) as slice_:
-        memory = slice_.memory
         lay_out_transposed(slice_.rows("matrix", n), source.at(slice_.number), m)
         poison = _poison(slice_, m * n)
-        wide, high = integer(k, "wide", n), integer(k, "high", m)
+        job, last = ("A", "high") if full else ("S", "wide")
+        real = "real_work" if a.dtype.is_complex else ""
         with k.if_(poison.eq(0.0)):
-            args = [wide, high, slice_.array("matrix"), wide, slice_.array("values"),
-                    slice_.array("right"), wide, slice_.array("left"), high if full else wide,
-                    slice_.array("work"), slice_.room_of("work"),
-                    *([slice_.array("real_work")] if a.dtype.is_complex else []),
-                    slice_.array("integers", Prim.I32)]  # fmt: skip
-            job, is_complex = "A" if full else "S", a.dtype.is_complex
-            _spoil(poison, call(k, "gesdd", memory.prim, job, args, is_complex=is_complex))
+            arguments = f"wide high matrix wide values right wide left {last} work #work {real}"
+            verdict = slice_.call("gesdd", job, f"{arguments} integers", wide=n, high=m)
+            _spoil(poison, verdict)
         left, right = slice_.rows("left", count), slice_.rows("right", n)
         signs = slice_.rows("work", count)
         with k.loop("i", n) as i:
@@ -151,7 +137,7 @@ def svd_by_lapack(
             signs.store(0, i, left.sign_of_column(i, m))
         found = values.at(slice_.number)
         with k.loop("i", n) as i:
-            found.write(i, value=k.load(memory, slice_.at("values") + i) + poison)
+            found.write(i, value=k.load(slice_.memory, slice_.at("values") + i) + poison)
         with k.loop("i", m) as i, k.loop("j", count, kind=LoopKind.SIMD) as j:
             left.store(i, j, left.load(i, j) * signs.load(0, j))
         _write(left, m, lefts.at(slice_.number), poison, turned=False)
@@ -175,26 +161,24 @@ def qr_by_lapack(
 ) -> None:
     """Reflect columns by `geqrf`; `orgqr`, complex `ungqr`, multiplies the reflections out."""
     del lowering
-    is_complex = a.dtype.is_complex
     k, (m, n) = scope.k, extents(a.type)
     steps, count = min(m, n), m if full else min(m, n)
     source, lefts, rights = matrices_of(a), matrices_of(q), matrices_of(r)
     with slices(scope, a.type, _qr_room(a.type, full=full)) as slice_:
-        prim, columns = slice_.memory.prim, slice_.rows("matrix", m)
+        columns = slice_.rows("matrix", m)
         lay_out(columns, source.at(slice_.number), n)
         poison = _poison(slice_, m * n)
-        high, wide = integer(k, "high", m), integer(k, "wide", n)
-        rest = [slice_.array("factors"), slice_.array("work"), slice_.room_of("work")]
         with k.if_(poison.eq(0.0)):
-            args = [high, wide, slice_.array("matrix"), high, *rest]
-            call(k, "geqrf", prim, "", args, is_complex=is_complex)
+            slice_.call("geqrf", "", "high wide matrix high factors work #work", high=m, wide=n)
         triangle = rights.at(slice_.number)
         with k.loop("i", count) as i, k.loop("j", n) as j:
             found = let(k, "found", columns.load(j, i))  # not under a condition
             entry = chosen_where(i <= j, found, filled(0.0, found))
             triangle.at(i).write(j, value=moved(entry, poison))
-        given, kept = integer(k, "steps", steps), integer(k, "kept", count)
+        name, arguments = (
+            "ungqr" if columns.is_complex else "orgqr",
+            "high kept steps matrix high factors work #work",
+        )
         with k.if_(poison.eq(0.0)):
-            args = [high, kept, given, slice_.array("matrix"), high, *rest]
-            call(k, "ungqr" if is_complex else "orgqr", prim, "", args, is_complex=is_complex)
+            slice_.call(name, "", arguments, high=m, kept=count, steps=steps)
         _write(columns, count, lefts.at(slice_.number), poison, turned=True)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.linalg.arithmetic import moved
 from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem, SolvePair
+from rlx.codegen.kernels.linalg.rows import matrices_of, vectors_of
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.values import Complex
@@ -34,12 +35,12 @@ def eig_scratch(a: TensorType, **_: object) -> int:
 @kernel("eig")
 def eig(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
     """QR iteration to a triangular matrix, whose diagonal is the eigenvalues."""
-    _, values_of, vectors_of = eig_groups(a, w, v)
+    values, vectors = vectors_of(w), matrices_of(v)
     with triangles(scope, a, balanced=True) as found:
         slice_, number = found.problem, found.number
         norm = slice_.norm()
         results = EigenResults(
-            values_of.at(number), vectors_of.at(number), found.scale, found.poison, found.is_real
+            values.at(number), vectors.at(number), found.scale, found.poison, found.is_real
         )
         with slice_.k.loop("c", slice_.n) as c:
             value = slice_.matrix.entry("value", c, c)
@@ -70,8 +71,7 @@ def triangles(
     """Loop over the slices, each of which is reduced to triangular form."""
     k = scope.k
     n, each = eig_sizes(a.type)
-    rank = len(a.shape)
-    source = a.grouped((tuple(range(rank - 2)), (rank - 2,), (rank - 1,)))
+    source = matrices_of(a)
     if scope.scratch is None:
         raise InternalError("eigenvalues need scratch")
     with rows(k, "slice", scope.extents(product(a.shape[:-2])), a.type.elements * 64) as number:
@@ -84,15 +84,6 @@ def triangles(
         done = problem.iterate(solve_pair)
         poison = k.let("poison", select(done, rest, problem.matrix.number(math.nan)))
         yield Triangle(problem, number, scale, poison, is_real)
-
-
-def eig_groups(
-    a: Reader, w: Writer, v: Writer
-) -> tuple[GroupedReader, GroupedWriter, GroupedWriter]:
-    """Return matrices, values and vectors by slice."""
-    rank = len(a.shape)
-    batch, row, column = tuple(range(rank - 2)), (rank - 2,), (rank - 1,)
-    return a.grouped((batch, row, column)), w.grouped((batch, row)), v.grouped((batch, row, column))
 
 
 @dataclass(frozen=True, slots=True)

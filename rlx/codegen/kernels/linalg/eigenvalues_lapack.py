@@ -11,17 +11,15 @@ import math
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem
-from rlx.codegen.kernels.linalg.eigenvalues import EigenResults, eig_groups, eig_sizes
+from rlx.codegen.kernels.linalg.eigenvalues import EigenResults, eig_sizes
 from rlx.codegen.kernels.linalg.lapack import (
     BLOCK,
     Room,
     Slice,
-    call,
-    integer,
     needs_room,
     slices,
 )
-from rlx.codegen.kernels.linalg.rows import Rows
+from rlx.codegen.kernels.linalg.rows import Rows, matrices_of, vectors_of
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import Complex
 from rlx.codegen.loops.builder import Mutable
@@ -43,7 +41,7 @@ def eig_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Li
     """Find a triangle and its vectors by `geev`."""
     del lowering
     k, (n, _) = scope.k, eig_sizes(a.type)
-    source, values_of, vectors_of = eig_groups(a, w, v)
+    source, values, vectors = matrices_of(a), vectors_of(w), matrices_of(v)
     with slices(scope, a.type, _room(a.type)) as slice_:
         problem = Eigenproblem.at(k, slice_.memory, slice_.at("own"), n)
         scale, rest, is_real = problem.read(source.at(slice_.number))
@@ -53,7 +51,7 @@ def eig_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Li
         with k.else_(), k.if_(rest.eq(0.0)):
             _decompose(slice_, problem, poison, is_complex=True)
         number = slice_.number
-        results = EigenResults(values_of.at(number), vectors_of.at(number), scale, poison, is_real)
+        results = EigenResults(values.at(number), vectors.at(number), scale, poison, is_real)
         with k.loop("c", n) as c:
             value = problem.matrix.entry("value", c, c)
             _take(slice_, problem, c, value.im, is_real)
@@ -67,14 +65,16 @@ def _decompose(slice_: Slice, problem: Eigenproblem, poison: Mutable, *, is_comp
     with k.loop("i", n) as i, k.loop("j", n) as j:
         entry = problem.matrix.load(i, j)
         columns.store(j, i, entry if is_complex else entry.re)
-    extent, values = integer(k, "extent", n), slice_.at("values")
-    imaginary = [] if is_complex else [k.address(memory, values + n, writable=True)]
-    work = integer(k, "work_extent", slice_.room.counts["work"] // (1 + is_complex))
-    args = [extent, slice_.array("matrix"), extent, slice_.array("values"), *imaginary,
-            slice_.array("own"), extent, slice_.array("vectors"), extent,
-            slice_.array("work"), work,
-            *([slice_.array("real_work")] if is_complex else [])]  # fmt: skip
-    verdict = call(k, "geev", memory.prim, "NV", args, is_complex=is_complex)
+    values, (imaginary, real) = slice_.at("values"), ("", "real_work") if is_complex else ("im", "")
+    verdict = slice_.call(
+        "geev",
+        "NV",
+        f"n matrix n values {imaginary} own n vectors n work work_extent {real}",
+        is_complex=is_complex,
+        n=n,
+        im=k.address(memory, values + n, writable=True),
+        work_extent=slice_.room.counts["work"] // (1 + is_complex),
+    )
     first, second = (2, 1) if is_complex else (1, n)
     with k.loop("i", n) as i:
         at = values + i * first

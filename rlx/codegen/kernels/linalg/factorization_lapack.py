@@ -9,15 +9,13 @@ from rlx.codegen.kernels.linalg.arithmetic import filled, moved, real_part
 from rlx.codegen.kernels.linalg.lapack import (
     Room,
     Slice,
-    call,
     extents,
-    integer,
     lay_out,
     needs_room,
     parts_in,
     slices,
 )
-from rlx.codegen.kernels.linalg.rows import Rows, matrices_of
+from rlx.codegen.kernels.linalg.rows import Rows, matrices_of, vectors_of
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.expr import E, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
@@ -41,14 +39,13 @@ def cholesky_by_lapack(
     source, target = matrices_of(a), matrices_of(y)
     with slices(scope, a.type, _room(a.type)) as slice_:
         given, found = source.at(slice_.number), target.at(slice_.number)
-        matrix, extent = slice_.rows("matrix", n), integer(k, "extent", n)
+        matrix = slice_.rows("matrix", n)
         with k.loop("i", n) as i:
             (start, stop), _ = _sides(i, n, lower=lower)
             with k.loop("j", stop, start=start, kind=LoopKind.SIMD) as j:
                 matrix.store(i, j, given.read(i, j))
-        args = [extent, slice_.array("matrix"), extent]
-        side, is_complex = "U" if lower else "L", matrix.is_complex
-        verdict = call(k, "potrf", slice_.memory.prim, side, args, is_complex=is_complex)
+        side = "U" if lower else "L"
+        verdict = slice_.call("potrf", side, "extent matrix extent", extent=n)
         poison = _judged(slice_, matrix, verdict, on_singular)
         with k.loop("i", n) as i:
             (start, stop), (first, last) = _sides(i, n, lower=lower)
@@ -100,17 +97,15 @@ def lu_by_lapack(
 ) -> None:
     """Factor by `getrf`; its status for a pivot of 0 is no error here."""
     del lowering
-    k, (n, _), rank = scope.k, extents(a.type), len(exchanged.shape)
+    k, (n, _) = scope.k, extents(a.type)
     source, target = matrices_of(a), matrices_of(y)
-    groups = (tuple(range(rank - 1)), (rank - 1,))
-    steps, orders = exchanged.grouped(groups), permutation.grouped(groups)
+    steps, orders = vectors_of(exchanged), vectors_of(permutation)
     with slices(scope, a.type, _room(a.type)) as slice_:
-        number, memory = slice_.number, slice_.memory
-        columns, extent = slice_.rows("matrix", n), integer(k, "extent", n)
+        number, columns = slice_.number, slice_.rows("matrix", n)
         pivots = k.local("pivots", Prim.I32, n)
         lay_out(columns, source.at(number), n)
-        args = [extent, extent, slice_.array("matrix"), extent, k.address(pivots, 0, writable=True)]
-        call(k, "getrf", memory.prim, "", args, is_complex=columns.is_complex)
+        places = k.address(pivots, 0, writable=True)
+        slice_.call("getrf", "", "extent extent matrix extent pivots", extent=n, pivots=places)
         found = target.at(number)
         with k.loop("i", n) as i, k.loop("j", n, kind=LoopKind.SIMD) as j:
             found.at(i).write(j, value=columns.load(j, i))

@@ -7,7 +7,7 @@ run time. Slices of a batch are shared by threads; one matrix is one call on one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -36,8 +36,11 @@ _WORKERS = 16
 _TILE = 8
 """Rows and columns moved together by a transpose: a cache line of each."""
 
-_OF_NUMBERS = ("work",)
-"""Arrays that hold complex numbers where matrices do."""
+_OF_NUMBERS = ("#work",)
+"""Counts of complex numbers where matrices hold them."""
+
+_INTEGERS = ("integers", "exchanged")
+"""Arrays of C ints."""
 
 _LETTERS = {Prim.F32: "s", Prim.F64: "d"}
 _COMPLEX_LETTERS = {Prim.F32: "c", Prim.F64: "z"}
@@ -83,17 +86,43 @@ class Slice:
         before = names[: names.index(name)]
         return self.base + sum(self.room.counts[each] for each in before)
 
-    def array(self, name: str, prim: Prim | None = None) -> Address:
+    def call(
+        self,
+        name: str,
+        letters: str,
+        arguments: str,
+        *,
+        is_complex: bool | None = None,
+        **others: int | E | Address,
+    ) -> E:
+        """Call a routine with `letters` and `arguments`; return `info`, 0 for success.
+
+        Arguments are arrays by name, `#` and a name for how many elements one has, and `others`.
+        Fortran passes the lengths of strings by value after all arguments.
+        """
+        k, is_complex = self.k, self.room.parts == 2 if is_complex is None else is_complex
+        letter = (_COMPLEX_LETTERS if is_complex else _LETTERS)[self.memory.prim]
+        if (symbol := f"{letter}{name}_") not in LAPACK:
+            raise InternalError(f"{symbol} is not among the symbols that a library is asked for")
+        places = {n: x if isinstance(x, Address) else integer(k, n, x) for n, x in others.items()}
+        verdict = k.local("verdict", Prim.I32, 1)
+        texts = [_byte(k, each) for each in letters]
+        given = [places.get(each) or self._argument(each) for each in arguments.split()]
+        lengths = [const(1, Prim.I64) for _ in letters]
+        status = k.address(verdict, 0, writable=True)
+        k.external(symbol, [*texts, *given, status, *lengths])
+        return k.let("found", k.load(verdict, 0))
+
+    def _argument(self, name: str) -> Address:
+        if name.startswith("#"):
+            count = self.room.counts[name[1:]] // (self.room.parts if name in _OF_NUMBERS else 1)
+            return integer(self.k, f"{name[1:]}_extent", count)
+        prim = Prim.I32 if name in _INTEGERS else None
         return self.k.address(self.memory, self.at(name), prim=prim, writable=True)
 
     def rows(self, name: str, width: int) -> Rows:
         """Return an array as rows of so many numbers, which LAPACK takes for columns."""
         return Rows(self.k, self.memory, self.at(name), width, self.room.parts)
-
-    def room_of(self, name: str) -> Address:
-        """Return the count of elements of an array, as LAPACK expects it."""
-        count = self.room.counts[name] // (self.room.parts if name in _OF_NUMBERS else 1)
-        return integer(self.k, f"{name}_extent", count)
 
 
 @contextmanager
@@ -131,36 +160,6 @@ def needs_room(*kinds: str) -> Callable[[RoomOf], RoomOf]:
 
 def _workers(a: TensorType) -> int:
     return max(1, min(upper(product(a.shape[:-2])), _WORKERS))
-
-
-def call(
-    k: KernelBuilder,
-    name: str,
-    prim: Prim,
-    letters: str,
-    args: Sequence[Address],
-    *,
-    is_complex: bool = False,
-) -> E:
-    """Call `name`, with `letters` before the other arguments; return `info`, 0 for success.
-
-    Fortran passes the lengths of strings by value after all arguments.
-    """
-    symbol = f"{(_COMPLEX_LETTERS if is_complex else _LETTERS)[prim]}{name}_"
-    if symbol not in LAPACK:
-        raise InternalError(f"{symbol} is not among the symbols that a library is asked for")
-    verdict = k.local("verdict", Prim.I32, 1)
-    lengths = [const(1, Prim.I64) for _ in letters]
-    k.external(
-        symbol,
-        [
-            *(_byte(k, letter) for letter in letters),
-            *args,
-            k.address(verdict, 0, writable=True),
-            *lengths,
-        ],
-    )
-    return k.let("found", k.load(verdict, 0))
 
 
 def _byte(k: KernelBuilder, letter: str) -> Address:

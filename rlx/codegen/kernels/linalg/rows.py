@@ -258,6 +258,16 @@ def matrices_of(x: Reader | Writer) -> GroupedReader | GroupedWriter:
     return x.grouped((tuple(range(rank - 2)), (rank - 2,), (rank - 1,)))
 
 
+@overload
+def vectors_of(x: Reader) -> GroupedReader: ...
+@overload
+def vectors_of(x: Writer) -> GroupedWriter: ...
+def vectors_of(x: Reader | Writer) -> GroupedReader | GroupedWriter:
+    """Return vectors by slice and element."""
+    rank = len(x.shape)
+    return x.grouped((tuple(range(rank - 1)), (rank - 1,)))
+
+
 def scratch_of_rows(a: TensorType, *sizes: tuple[int, int]) -> int:
     """Return the bytes of the rows of all slices."""
     batch = product(a.shape[:-2])

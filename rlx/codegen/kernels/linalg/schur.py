@@ -12,6 +12,7 @@ from rlx.codegen.kernels.linalg.arithmetic import moved
 from rlx.codegen.kernels.linalg.complex_matrix import choose, turning
 from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem
 from rlx.codegen.kernels.linalg.eigenvalues import eig_scratch, triangles
+from rlx.codegen.kernels.linalg.rows import matrices_of
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.values import Complex
 from rlx.codegen.loops.expr import E, select
@@ -23,12 +24,11 @@ scratch("schur")(eig_scratch)
 @kernel("schur")
 def schur(scope: Scope, a: Reader, t: Writer, z: Writer) -> None:
     """QR iteration to Schur form; the diagonal of a complex one is sorted in ascending order."""
-    k, is_complex, rank = scope.k, a.type.dtype.is_complex, len(a.shape)
-    groups = tuple(range(rank - 2)), (rank - 2,), (rank - 1,)
+    k, is_complex = scope.k, a.type.dtype.is_complex
     solve_pair = Eigenproblem.solve_pair if is_complex else _solve_real_pair
     with triangles(scope, a, balanced=False, solve_pair=solve_pair) as found:
         problem, poison = found.problem, found.poison
-        triangle, basis = (each.grouped(groups).at(found.number) for each in (t, z))
+        triangle, basis = (matrices_of(each).at(found.number) for each in (t, z))
         if is_complex:
             _sort_diagonal(problem)
         _find_directions(problem)
