@@ -55,8 +55,8 @@ rlx.passes.autodiff.rules.while_loops while_loop
 """,
     "kernel": """
 rlx.codegen.kernels.checks check
-rlx.codegen.kernels.collective all_reduce all_reduce_start all_reduce_done all_gather
-    reduce_scatter all_to_all collective_broadcast collective_permute axis_index
+rlx.codegen.kernels.collective all_reduce all_gather reduce_scatter all_to_all all_reduce_start
+    all_reduce_done collective_broadcast collective_permute axis_index
 rlx.codegen.kernels.contraction.plain conv stored_conv
 rlx.codegen.kernels.foreign ffi_call effect_call
 rlx.codegen.kernels.fourier.fourier dft dft_of_reals dft_to_reals dft_of_prime

@@ -15,18 +15,25 @@ from rlx.codegen.mpi_names import PREFIX, fold_name
 from rlx.errors import UnsupportedError
 
 
-@kernel("all_reduce")
-def all_reduce(
+@kernel("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+def exchange(
     scope: Scope,
     x: Reader,
     *rest: Reader | Writer,
     axis_name: str,
     axis_size: int,
-    reduction: str,
+    reduction: str = "sum",
 ) -> None:
+    """Call the function of the anchor's name: it folds elements, or moves bytes."""
+    assert scope.body.anchor is not None  # this builder runs for an anchor
+    name = scope.body.anchor.op.name
     ranks = _communicator(scope, rest, axis_name)
-    name = fold_name("all_reduce", reduction, x.type.dtype)
-    _exchange(scope, name, x, (scope.extents(x.type.elements), ranks, axis_size))
+    folds = name in ("all_reduce", "reduce_scatter")
+    count = scope.extents(x.type.elements) if folds else _bytes(scope, x)
+    if name in ("reduce_scatter", "all_to_all"):  # the part of one rank
+        count = count // axis_size
+    symbol = fold_name(name, reduction, x.type.dtype) if folds else name
+    _exchange(scope, symbol, x, (count, ranks, axis_size))
 
 
 @kernel("all_reduce_start")
@@ -55,32 +62,6 @@ def all_reduce_done(scope: Scope, total: Reader, request: Reader, *_: Reader | W
         k.address(_result(scope), prim=Prim.U8, writable=True),
     )
     _succeed(scope, "all_reduce_done", [*places, _bytes(scope, total)])
-
-
-@kernel("all_gather")
-def all_gather(
-    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
-) -> None:
-    ranks = _communicator(scope, rest, axis_name)
-    _exchange(scope, "all_gather", x, (_bytes(scope, x), ranks, axis_size))
-
-
-@kernel("reduce_scatter")
-def reduce_scatter(
-    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
-) -> None:
-    ranks = _communicator(scope, rest, axis_name)
-    count = scope.extents(x.type.elements) // axis_size
-    name = fold_name("reduce_scatter", "sum", x.type.dtype)
-    _exchange(scope, name, x, (count, ranks, axis_size))
-
-
-@kernel("all_to_all")
-def all_to_all(
-    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
-) -> None:
-    ranks = _communicator(scope, rest, axis_name)
-    _exchange(scope, "all_to_all", x, (_bytes(scope, x) // axis_size, ranks, axis_size))
 
 
 @kernel("collective_broadcast")

@@ -6,7 +6,7 @@ In rows, the vectors are transposed in registers on the way in and out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rlx.codegen.kernels.fourier.stages import Complex, Points
 from rlx.codegen.kernels.registry import Scope
@@ -32,39 +32,72 @@ class PointOrder(ABC):
     order: Buffer | None = None
     """Where each point goes in scratch and comes from, if not to its own number."""
 
+    @abstractmethod
+    def _each(
+        self, whole: Callable[[E, list[E]], None], single: Callable[[E, list[E]], None]
+    ) -> None:
+        """Go over the points: as vectors from some places on, or lane by lane.
+
+        `whole` takes a point and a vector's place for it, or for as many points as there are
+        lanes; `single` takes a point and its place in each transform.
+        """
+
+    def _parts(self, at: E) -> tuple[E, E]:
+        """Return the addresses of the parts of a complex number."""
+        return at * 2, at * 2 + 1
+
+    def _load(self, buffer: Buffer, at: E) -> Complex:
+        return load_parts(self.k, buffer, at, self.lanes)
+
+    def _store(self, buffer: Buffer, at: E, value: Complex) -> None:
+        store_parts(self.k, buffer, at, *value)
+
+    def read(self, source: Buffer, points: Points, base: E) -> None:
+        """Load the points of a block's transforms to scratch at `base`."""
+
+        def whole(first: E, places: list[E]) -> None:
+            vectors = self._turned([self._load(source, at) for at in places])
+            for number, vector in enumerate(vectors):
+                points.store(self._place(points, base, first + number), vector)
+
+        def single(i: E, places: list[E]) -> None:
+            to = self._place(points, base, i)
+            for lane, at in enumerate(places):
+                for part, place in enumerate(self._parts(at)):
+                    points.store_lane(to, part, lane, self.k.load(source, place))
+
+        self._each(whole, single)
+
+    def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
+        """Store the points from `base` on, times `scale`."""
+
+        def whole(first: E, places: list[E]) -> None:
+            numbers = range(len(places))
+            found = [points.load(self._place(points, base, first + number)) for number in numbers]
+            vectors = self._turned([(re * scale, im * scale) for re, im in found])
+            for at, vector in zip(places, vectors, strict=True):
+                self._store(target, at, vector)
+
+        def single(i: E, places: list[E]) -> None:
+            source = self._place(points, base, i)
+            for lane, at in enumerate(places):
+                for part, place in enumerate(self._parts(at)):
+                    value = points.load_lane(source, part, lane) * _number(scale)
+                    self.k.store(target, place, value)
+
+        self._each(whole, single)
+
     def _place(self, points: Points, base: E, i: E) -> E:
         if self.order is None:
             return points.place(base, i)
         return points.place(base, self.k.let("slot", self.k.load(self.order, i).cast(Prim.I64)))
 
-    def _read_lanes(
-        self, source: Buffer, points: Points, to: E, places: Sequence[tuple[E, E]]
-    ) -> None:
-        """Put one point of each transform, whose parts are at `places`, into its lane."""
-        for lane, parts in enumerate(places):
-            for part, at in enumerate(parts):
-                points.store_lane(to, part, lane, self.k.load(source, at))
-
-    def _write_lanes(
-        self, target: Buffer, points: Points, at: E, places: Sequence[tuple[E, E]], scale: E
-    ) -> None:
-        for lane, parts in enumerate(places):
-            for part, place in enumerate(parts):
-                value = points.load_lane(at, part, lane) * _number(scale)
-                self.k.store(target, place, value)
-
-    @abstractmethod
-    def read(self, source: Buffer, points: Points, base: E) -> None:
-        """Load the points of a block's transforms to scratch at `base`."""
-
-    @abstractmethod
-    def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
-        """Store the points from `base` on, times `scale`."""
-
-
-def _parts(at: E) -> tuple[E, E]:
-    """Return the addresses of the parts of a complex number."""
-    return at * 2, at * 2 + 1
+    def _turned(self, vectors: list[Complex]) -> list[Complex]:
+        """Transpose as many vectors as there are lanes; one is as it is."""
+        if len(vectors) == 1:
+            return vectors
+        re, im = (turned(self.k, [vector[part] for vector in vectors]) for part in (0, 1))
+        return list(zip(re, im, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,41 +112,17 @@ class Rows(PointOrder):
         del inner
         return (scope.extents(outer) + (lanes - 1)) / lanes
 
-    def _starts(self) -> list[E]:
-        rows = (
-            minimum(self.block * self.lanes + lane, self.outer - 1) for lane in range(self.lanes)
-        )
-        return [self.k.let("row", row * self.n) for row in rows]
-
-    @property
-    def _whole(self) -> int:
-        return self.n - self.n % self.lanes
-
-    def read(self, source: Buffer, points: Points, base: E) -> None:
-        k, lanes, starts = self.k, self.lanes, self._starts()
-        with k.loop("tile", self._whole // lanes) as tile:
+    def _each(
+        self, whole: Callable[[E, list[E]], None], single: Callable[[E, list[E]], None]
+    ) -> None:
+        k, n, lanes = self.k, self.n, self.lanes
+        rows = (minimum(self.block * lanes + lane, self.outer - 1) for lane in range(lanes))
+        starts = [k.let("row", row * n) for row in rows]
+        with k.loop("tile", n // lanes) as tile:
             at = k.let("at", tile * lanes)
-            numbers = [load_parts(self.k, source, start + at, self.lanes) for start in starts]
-            columns = [turned(k, [number[part] for number in numbers]) for part in (0, 1)]
-            for lane in range(lanes):
-                points.store(
-                    self._place(points, base, at + lane), (columns[0][lane], columns[1][lane])
-                )
-        with k.loop("i", self.n, start=self._whole) as i:
-            places = [_parts(start + i) for start in starts]
-            self._read_lanes(source, points, self._place(points, base, i), places)
-
-    def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
-        k, lanes, starts = self.k, self.lanes, self._starts()
-        with k.loop("tile", self._whole // lanes) as tile:
-            at = k.let("at", tile * lanes)
-            columns = [points.load(self._place(points, base, at + i)) for i in range(lanes)]
-            rows = [turned(k, [_times(c[part], scale) for c in columns]) for part in (0, 1)]
-            for lane, start in enumerate(starts):
-                store_parts(self.k, target, start + at, rows[0][lane], rows[1][lane])
-        with k.loop("i", self.n, start=self._whole) as i:
-            places = [_parts(start + i) for start in starts]
-            self._write_lanes(target, points, self._place(points, base, i), places, scale)
+            whole(at, [start + at for start in starts])
+        with k.loop("i", n, start=n - n % lanes) as i:
+            single(i, [start + i for start in starts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,81 +140,44 @@ class Columns(PointOrder):
     def blocks(scope: Scope, outer: Extent, inner: Extent, lanes: int) -> E:
         return scope.extents(outer) * Columns._per_outer(scope.extents(inner), lanes)
 
-    def _start(self) -> tuple[E, E]:
-        """Return where the matrix of the block starts, and its first column."""
-        k, per = self.k, self._per_outer(self.inner, self.lanes)
-        outer = k.let("outer", self.block / per)
-        column = k.let("column", (self.block - outer * per) * self.lanes)
-        return k.let("origin", outer * self.n * self.inner), column
-
-    def _load_line(self, buffer: Buffer, line: E, column: E) -> Complex:
-        """Read the points of neighboring columns from `column` on."""
-        return load_parts(self.k, buffer, line + column, self.lanes)
-
-    def _store_line(self, buffer: Buffer, line: E, column: E, value: Complex) -> None:
-        store_parts(self.k, buffer, line + column, *value)
-
-    def _parts_in_line(self, line: E, column: E) -> tuple[E, E]:
-        return _parts(line + column)
+    def _in_line(self, line: E, column: E) -> E:
+        return line + column
 
     def _each(
-        self,
-        whole: Callable[[E, E, E], None],
-        parts: Callable[[E, list[tuple[E, E]]], None],
+        self, whole: Callable[[E, list[E]], None], single: Callable[[E, list[E]], None]
     ) -> None:
-        """Go over the points: as vectors where all lanes have a column, or lane by lane."""
-        k, lanes = self.k, self.lanes
-        origin, column = self._start()
+        k, lanes, per = self.k, self.lanes, self._per_outer(self.inner, self.lanes)
+        outer = k.let("outer", self.block / per)
+        column = k.let("column", (self.block - outer * per) * lanes)
+        origin = k.let("origin", outer * self.n * self.inner)
         full = column + lanes <= self.inner
         with k.if_(full), k.loop("i", self.n) as i:
-            whole(i, k.let("line", origin + i * self.inner), column)
+            whole(i, [self._in_line(k.let("line", origin + i * self.inner), column)])
         with k.if_(~full), k.loop("i", self.n) as i:
             line = k.let("line", origin + i * self.inner)
             columns = (minimum(column + lane, self.inner - 1) for lane in range(lanes))
-            parts(i, [self._parts_in_line(line, each) for each in columns])
-
-    def read(self, source: Buffer, points: Points, base: E) -> None:
-        def whole(i: E, line: E, column: E) -> None:
-            points.store(self._place(points, base, i), self._load_line(source, line, column))
-
-        self._each(
-            whole,
-            lambda i, places: self._read_lanes(
-                source, points, self._place(points, base, i), places
-            ),
-        )
-
-    def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
-        def whole(i: E, line: E, column: E) -> None:
-            re, im = points.load(self._place(points, base, i))
-            self._store_line(target, line, column, (_times(re, scale), _times(im, scale)))
-
-        def parts(i: E, places: list[tuple[E, E]]) -> None:
-            self._write_lanes(target, points, self._place(points, base, i), places, scale)
-
-        self._each(whole, parts)
+            single(i, [self._in_line(line, each) for each in columns])
 
 
 @dataclass(frozen=True, slots=True)
 class LinePairs(Columns):
     """Columns of real numbers: a line is the real parts of points, the next the imaginary ones."""
 
-    def _load_line(self, buffer: Buffer, line: E, column: E) -> Complex:
-        k, places = self.k, self._parts_in_line(line, column)
-        re, im = (k.let("part", k.load(buffer, place, self.lanes)) for place in places)
+    def _in_line(self, line: E, column: E) -> E:
+        return line * 2 + column
+
+    def _parts(self, at: E) -> tuple[E, E]:
+        return at, at + self.inner
+
+    def _load(self, buffer: Buffer, at: E) -> Complex:
+        k = self.k
+        re, im = (k.let("part", k.load(buffer, place, self.lanes)) for place in self._parts(at))
         return re, im
 
-    def _store_line(self, buffer: Buffer, line: E, column: E, value: Complex) -> None:
-        for place, part in zip(self._parts_in_line(line, column), value, strict=True):
+    def _store(self, buffer: Buffer, at: E, value: Complex) -> None:
+        for place, part in zip(self._parts(at), value, strict=True):
             self.k.store(buffer, place, part)
-
-    def _parts_in_line(self, line: E, column: E) -> tuple[E, E]:
-        return line * 2 + column, line * 2 + column + self.inner
 
 
 def _number(scale: E) -> E:
     return const(float(scale.node.value), scale.type.prim)  # type: ignore[union-attr]
-
-
-def _times(x: E, scale: E) -> E:
-    return x * scale

@@ -9,7 +9,6 @@ from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.nests.loop_body import LoopArguments, LoopBody, build_scan, build_while
 from rlx.codegen.kernels.nests.loops import ArrayBody
 from rlx.codegen.kernels.nests.nest import Nest
-from rlx.codegen.kernels.nests.register_loops import RegisterBody
 from rlx.codegen.kernels.nests.registers import RegisterNest
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
@@ -56,8 +55,7 @@ def scan_in_one_kernel(
         kept = _in_arrays(scope, body, unrolled=not loops)
     else:
         scope.passes.extend(REGISTERS)
-        nest = RegisterNest(scope.k, body, lanes, tables, pairs_sines=scope.target.is_small)
-        kept = RegisterBody(nest)
+        kept = RegisterNest(scope.k, body, lanes, tables, pairs_sines=scope.target.is_small)
     build_scan(scope.k, kept, loop, length, reverse=reverse)
 
 
@@ -107,8 +105,13 @@ def while_in_one_kernel(
     else:
         scope.passes.extend(REGISTERS)
         of_condition, of_body = tables
-        nest = RegisterNest(scope.k, body, tables=of_body, pairs_sines=scope.target.is_small)
-        kept = RegisterBody(nest, condition_tables=of_condition)
+        kept = RegisterNest(
+            scope.k,
+            body,
+            tables=of_body,
+            condition_tables=of_condition,
+            pairs_sines=scope.target.is_small,
+        )
     build_while(scope.k, kept, loop, condition, max_trips)
 
 

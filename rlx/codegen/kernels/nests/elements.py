@@ -32,6 +32,9 @@ from rlx.ir.index_maps import Index as Affine
 from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis, upper
 
+FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
+"""Names that hide no function of C."""
+
 Index: TypeAlias = tuple[E | int, ...]
 """Of an element, one coordinate per axis: literals where loops are spelled out."""
 Shape: TypeAlias = tuple[int, ...]

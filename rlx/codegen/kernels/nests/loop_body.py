@@ -1,7 +1,7 @@
 """Loops as one kernel each: the parts that do not depend on the storage of the body's values.
 
 A scan and a conditional loop are built once. Where carries, consts and rows are while the
-loop runs is up to a `LoopBody`: in registers (`RegisterBody`) or local arrays (`ArrayBody`).
+loop runs is up to a `LoopBody`: in registers (`RegisterNest`) or local arrays (`ArrayBody`).
 """
 
 from __future__ import annotations

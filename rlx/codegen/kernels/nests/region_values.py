@@ -23,6 +23,7 @@ import numpy as np
 
 from rlx.codegen.kernels.linalg.elimination import eliminate_rows
 from rlx.codegen.kernels.nests.elements import (
+    FUNCTIONS,
     Array,
     Contraction,
     Elements,
@@ -66,9 +67,6 @@ _COST_OF_CODE = 8
 
 _LOOP = 3
 """Operations of a loop's step."""
-
-FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
-"""Names that hide no function of C."""
 
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)[^=]*$")
 

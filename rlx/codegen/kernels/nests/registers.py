@@ -15,6 +15,7 @@ from typing import TypeGuard
 import numpy as np
 
 from rlx.codegen.kernels.nests.elements import (
+    FUNCTIONS,
     Array,
     Contraction,
     Elements,
@@ -22,6 +23,7 @@ from rlx.codegen.kernels.nests.elements import (
     Scalars,
     name_of,
 )
+from rlx.codegen.kernels.nests.loop_body import Place
 from rlx.codegen.kernels.nests.tables import TableAccess
 from rlx.codegen.kernels.parallel import PARALLEL_WORK
 from rlx.codegen.kernels.values import compute_prim, literal, real
@@ -29,6 +31,7 @@ from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, minimum, select
 from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, branches_on_angle, near_and_far
 from rlx.codegen.loops.nodes import Buffer, Const, Expr, LoopKind, Prim, Var
+from rlx.codegen.loops.scalar import truth
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
@@ -36,9 +39,6 @@ from rlx.ir.shape import static_strides
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes
 from rlx.passes.loops.nests import values_to_name
 from rlx.passes.loops.tables import NO_TABLES, Tables
-
-_CALLED = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
-"""What is not to hide a function of C."""
 
 BLOCK_BYTES = 256
 """Of one carry's elements, how many bytes of lanes a block takes: some vectors in flight hide
@@ -74,12 +74,16 @@ class Shares(Array):
 
 @dataclass(slots=True)
 class RegisterNest:
-    """A loop's body in registers under construction, in the loops around it."""
+    """A loop's body in registers under construction, in the loops around it (a `LoopBody`).
+
+    Tables and the lanes of carries stay in memory.
+    """
 
     k: KernelBuilder
     body: Graph
     lanes: Lanes = NO_LANES
     tables: Tables = NO_TABLES
+    condition_tables: Tables = NO_TABLES
     names_outputs: bool = True
     """Every output has a name, as it is stored or assigned."""
     pairs_sines: bool = False
@@ -91,6 +95,8 @@ class RegisterNest:
     """The first lane of the block."""
     count: E = field(init=False)
     """The lanes of the block."""
+    firsts: list[Array] = field(default_factory=list)
+    carries: list[Array | Scalars] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.elements = LaneElements(namer=self.k, lanes=self.lanes)
@@ -199,11 +205,13 @@ class RegisterNest:
 
     # A loop's values
 
-    def enter(self, firsts: Sequence[Array], results: Sequence[Buffer]) -> list[Array | Scalars]:
-        """Return carries where the loop keeps them, with their first values."""
-        carries = [self._carry(f, r) for f, r in zip(firsts, results, strict=False)]
-        self.elements.arrays.update(zip((f.value for f in firsts), carries, strict=True))
-        apart = [(f, c) for f, c in zip(firsts, carries, strict=True) if self._is_apart(c)]
+    def enter(self, firsts: Sequence[Place], lasts: Sequence[Place]) -> None:
+        self.firsts = [self.argument(*first) for first in firsts]
+        given = list(zip(self.firsts, lasts, strict=False))
+        self.carries = [self._carry(first, last.buffer) for first, last in given]
+        pairs = list(zip(self.firsts, self.carries, strict=True))
+        self.elements.arrays.update((first.value, carry) for first, carry in pairs)
+        apart = [(f, c) for f, c in pairs if self._is_apart(c)]
         if apart:
             with self.over_lanes():
                 for first, carry in apart:
@@ -211,7 +219,6 @@ class RegisterNest:
                     shares = first.value in self.lanes.partial
                     for index in self.indices(first.value):
                         carry.store(index, zero if shares else first.load(index))
-        return carries
 
     def _is_apart(self, carry: Array | Scalars) -> TypeGuard[Array]:
         return self.lanes.is_apart(carry.value)
@@ -235,21 +242,16 @@ class RegisterNest:
                 k.store(result, i, k.load(first.buffer, i))
         return replace(first, buffer=result)
 
-    def finish(
-        self,
-        firsts: Sequence[Array],
-        carries: Sequence[Array | Scalars],
-        results: Sequence[Buffer],
-    ) -> None:
+    def finish(self, lasts: Sequence[Place]) -> None:
         """Store the final carries; tables are in the results already."""
-        targets = [self.argument(c.value, r) for c, r in zip(carries, results, strict=False)]
-        pairs = list(zip(carries, targets, strict=True))
+        given = zip(self.carries, lasts, strict=False)
+        pairs = [(c, self.argument(c.value, last.buffer)) for c, last in given]
         apart = [(c, t) for c, t in pairs if c.value in self.lanes.axes]
         if apart:
             with self.over_lanes():
                 for carry, target in apart:
                     self.copy(carry, target)
-        for first, (carry, target) in zip(firsts, pairs, strict=True):
+        for first, (carry, target) in zip(self.firsts, pairs, strict=True):
             if self._is_apart(carry) and carry.value in self.lanes.partial:
                 self._add_shares(carry, first, target)
         shared = [(c, t) for c, t in pairs if isinstance(c, Scalars)]
@@ -262,13 +264,38 @@ class RegisterNest:
         for index in self.indices(source.value):
             target.store(index, source.load(index))
 
-    def read(self, source: Array) -> None:
+    def read(self, place: Place) -> None:
         """Take a const or row: tables and lanes in place, the elements of others by name."""
-        value = source.value
+        source, value = self.argument(*place), place.value
         stored = self.tables.holds(value) or value in self.lanes.axes
         self.elements.arrays[value] = (
             source if stored else self.named(value, name_of(value), source)
         )
+
+    def emit_constants(self) -> None:
+        """Nothing: they are literals."""
+
+    def step(self, outputs: Sequence[Place]) -> None:
+        apart = self.lanes.is_apart
+        self.emit(self.body.nodes)
+        rows = [(output.value, self.argument(*output)) for output in outputs]
+        pairs = list(zip(self.carries, self.body.outputs, strict=False))
+        if self.lanes.axes:
+            with self.over_lanes():
+                self.emit_lanes()
+                for value, target in rows:
+                    if apart(value):
+                        self.store(value, target)
+                self.replace([(carry, output) for carry, output in pairs if apart(carry.value)])
+        shared = [(value, target) for value, target in rows if not apart(value)]
+        if shared:
+            with self.first_block_only():
+                for value, target in shared:
+                    self.store(value, target)
+        self.replace([(carry, output) for carry, output in pairs if not apart(carry.value)])
+
+    def condition(self, graph: Graph) -> RegisterCondition:
+        return RegisterCondition(self.k, graph, self.condition_tables, self)
 
     def emit(self, nodes: Sequence[Node]) -> None:
         """Name the values that are kept and that all lanes share, in order."""
@@ -276,7 +303,7 @@ class RegisterNest:
             if node.op is ops.input or self.lanes.is_apart(node.result) or self.access.emit(node):
                 continue
             if node.result in self.kept:
-                name = _CALLED.get(node.op.name, node.op.name)
+                name = FUNCTIONS.get(node.op.name, node.op.name)
                 self.elements.arrays[node.result] = self.named(node.result, name)
 
     @contextmanager
@@ -342,6 +369,45 @@ class RegisterNest:
         """True if the next carry is already stored in place: unchanged, or updated in place."""
         array = self.elements.arrays.get(output)
         return output is carry.value or (array is not None and array is carry)
+
+
+@dataclass(slots=True)
+class RegisterCondition:
+    """A condition in registers."""
+
+    k: KernelBuilder
+    graph: Graph
+    tables: Tables
+    around: RegisterNest
+
+    def in_one_expression(self) -> E | None:
+        nest = self._nest()
+        (output,) = self.graph.outputs
+        statements = nest.kept or any(map(self.tables.holds, nest.elements.arrays))
+        if statements or math.prod(output.type.static_shape) != 1:
+            return None
+        nest.elements.namer = None
+        return truth(nest.elements.at(output, (0,) * output.rank))
+
+    def truth(self) -> E:
+        nest = self._nest()
+        nest.emit(self.graph.nodes)
+        (output,) = self.graph.outputs
+        total = const(True, Prim.BOOL)
+        for number, index in enumerate(nest.indices(output)):
+            flag = truth(nest.elements.at(output, index))
+            total = total & flag if number else flag
+        return total
+
+    def _nest(self) -> RegisterNest:
+        pairs = self.around.pairs_sines
+        nest = RegisterNest(
+            self.k, self.graph, tables=self.tables, names_outputs=False, pairs_sines=pairs
+        )
+        inputs = zip(self.graph.inputs, self.around.body.inputs, strict=True)
+        found = self.around.elements.arrays
+        nest.elements.arrays.update((own, found[value]) for own, value in inputs)
+        return nest
 
 
 def _may_change(value: E, variables: set[Expr]) -> bool:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.nests.elements import Array
+from rlx.codegen.kernels.nests.elements import FUNCTIONS, Array
 from rlx.codegen.kernels.nests.region_values import (
-    FUNCTIONS,
     Angle,
     Copy,
     ElementLoop,
