@@ -483,10 +483,11 @@ class _Rows(_Slices):
     """A row: numbers are variables, vectors run along it."""
 
     def fold(self, access: Access, folded: Sequence[Node], *, is_last: bool) -> list[Scalar]:
-        del is_last
         fold = joined([self.region.fold_of(node) for node in folded])
         state = fold_row(self.scope, access, fold, streams=streams_for(access, fold))
         numbers = fold.finish(state, self.scope.extents(self.region.split.length))
+        if is_last:  # results name what they read twice
+            return list(numbers)
         pairs = zip(folded, numbers, strict=True)
         return [let(self.k, _number_name(node), number) for node, number in pairs]
 
