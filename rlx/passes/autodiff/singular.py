@@ -157,7 +157,10 @@ def _quotients(graph: Graph) -> Rewritten:
 
 @rewrite(ops.div)
 def _quotient_of_expm1(node: Node) -> Value | None:
-    """Return `expm1(u) / u` as its series near 0, where the slope of the quotient cancels."""
+    """Return `expm1(u) / u` as its series near 0, where the slope of the quotient cancels.
+
+    At 0 the value is NaN, as that of the quotient; its slopes are those of the series.
+    """
     over, u = node.operands
     is_known = over.op is ops.expm1 and over.node.operands[0] is u and u.op is not ops.where
     if not is_known or not u.dtype.is_float:
@@ -169,7 +172,8 @@ def _quotient_of_expm1(node: Node) -> Value | None:
         series = series * inner + 1 / math.factorial(k)
     outer = ops.where(near, one, u)
     found: Value = ops.where(near, series, ops.expm1(outer) / outer)
-    return found
+    missing: Value = ops.where(ops.eq(u, 0.0), _constant(u, math.nan), 0.0)
+    return found + missing
 
 
 _TERMS = 17

@@ -17,7 +17,7 @@ from rlx.runtime.arrays import Array
 from rlx.scipy.special import pairs
 from rlx.scipy.special.elementary import _DIGAMMA, digamma, gammaln, gammasgn
 from rlx.scipy.special.shares import in_doubles
-from rlx.scipy.special.stirling import root_of_gamma
+from rlx.scipy.special.stirling import root_of_gammas
 from rlx.tracing.apply import function, inexact
 from rlx.tracing.kept_traces import kept
 from rlx.transforms.custom_jvp import custom_jvp
@@ -62,8 +62,8 @@ def _logarithm(a: Any, b: Any) -> Any:
     total = pairs.two_sum(a, b)
     exponent = pairs.log_of_pair(pairs.quotient(total, a)) * -a
     exponent = exponent + pairs.log_of_pair(pairs.quotient(total, b)) * -b
-    roots = root_of_gamma(a) * (root_of_gamma(b) / root_of_gamma(total.high))
-    found = exponent.high + (exponent.low + rnp.log(roots * (total.high / a / b)))
+    roots = rnp.log(root_of_gammas(total, a, b) / (total.high / a / b))
+    found = exponent.high + (exponent.low - roots)
     return rnp.where(is_large, found, by_gammas)
 
 

@@ -14,7 +14,7 @@ from rlx.scipy.special import pairs
 from rlx.scipy.special.gamma_shares import upper
 from rlx.scipy.special.scaled import Scaled, Shares, shares_of
 from rlx.scipy.special.small_orders import LARGEST, beta_power
-from rlx.scipy.special.stirling import root_of_gamma
+from rlx.scipy.special.stirling import root_of_gammas
 from rlx.transforms.control import fori_loop
 
 _TINY = 1e-290
@@ -41,8 +41,7 @@ def beta_front(a: Any, b: Any, at: Point) -> tuple[pairs.Pair, Any]:
     total, both = pairs.two_sum(a, b), rnp.stack([a, b])
     ratios = pairs.quotient(total, both)
     of_x, of_y = pairs.unstacked(pairs.log_of_product(pairs.stacked(*at), ratios) * both)
-    of_total, of_a, of_b = root_of_gamma(rnp.stack([total.high, a, b]))
-    return of_x + of_y, of_total / of_a / of_b / total.high
+    return of_x + of_y, root_of_gammas(total, a, b) / total.high
 
 
 class Side(NamedTuple):
@@ -155,7 +154,8 @@ def fraction(side: Side, levels: Levels) -> Any:
     A continued fraction of Didonato and Morris, Algorithm 708 (1992), equation 9.
     """
     c, d, x, y = side[:4]
-    past = past_mean(side) + 1
+    whole = past_mean(side) + 1.0
+    past = whole.high
 
     def level(i: Any, below: Any) -> Any:
         n = levels.count - rnp.astype(i, x.dtype)
@@ -167,13 +167,16 @@ def fraction(side: Side, levels: Levels) -> Any:
     last = levels.count + 1
     first = last + (c + last) / (c + 2 * last + 1) * (past + last * (1 + y))
     inner = _away(fori_loop(0, rnp.astype(levels.count, "int64"), level, first))
-    return (c + 1) / _away(past + (c + d) * ((d - 1) * x / (c + 1)) * x / inner)
+    # The last step is of pairs: its roundings would be as large as those of all others
+    next_c, total = pairs.two_sum(c, 1.0), pairs.two_sum(c, d)
+    step = total * (pairs.two_sum(d, -1.0) * x / next_c) * x
+    return (next_c / (whole + step / inner)).high
 
 
-def past_mean(side: Side) -> Any:
+def past_mean(side: Side) -> pairs.Pair:
     """Return `c y - d x`, which is 0 at the mean."""
     exact = pairs.two_product(side.c, side.y) - pairs.two_product(side.d, side.x)
-    return (exact + side.past).high
+    return exact + side.past
 
 
 def _away(x: Any) -> Any:

@@ -48,7 +48,7 @@ def second_slopes(a: Any, b: Any, at: Point) -> tuple[Any, ...]:
     by_cx = front * ((c * rise_c + 1) / x) * (d / y)
     by_dx = front * ((d * rise_d + 1) / y) * (c / x)
     inner = rnp.where(is_upper, by_dx, by_cx), rnp.where(is_upper, by_cx, by_dx)
-    bend = front * (c / x) * (d / y) * ((past_mean(side) - 1 + 2 * x) / x / y)
+    bend = front * (c / x) * (d / y) * ((past_mean(side).high - 1 + 2 * x) / x / y)
     return outer[0], signed * (rise_c * by_d + by_cd), outer[1], *inner, _sign(side) * bend
 
 
@@ -87,7 +87,7 @@ def log_front_slopes(side: Side) -> tuple[Any, Any]:
     They are `log(x) - digamma(c + 1) + digamma(c + d)`, and the same of `y` and `d`.
     """
     c, d, x, y = side[:4]
-    total, past = c + d, past_mean(side)
+    total, past = c + d, past_mean(side).high
     of_total = past_log(total) - 1 / total
 
     def slope(x: Any, c: Any, past: Any) -> Any:

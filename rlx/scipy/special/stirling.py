@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import rlx.numpy as rnp
+from rlx.scipy.special import pairs
 from rlx.scipy.special.elementary import _EULER, _ZETA
 
 STIRLING = (
     1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400,
 )  # fmt: skip
+
+_TWO_PI = (6.283185307179586, 2.4492935982947064e-16)
 
 
 _PAST_ROOT = (
@@ -26,16 +29,46 @@ From the lowest degree up, in `3.5 / (a + 3/4) - 1`, by Chebyshev points; it is 
 """
 
 
+class Root(NamedTuple):
+    """The number `sqrt(2 pi square) (1 + past) scale`."""
+
+    square: pairs.Pair
+    past: Any
+    scale: Any
+
+
 def root_of_gamma(a: Any) -> Any:
     """Return `gamma(a + 1) exp(a) / a**a`, which is almost `sqrt(2 pi a)`, for positive `a`."""
-    is_small = rnp.less(a, 1)
-    above = rnp.where(is_small, a + 1, a)
+    square, past, scale = root_parts(pairs.Pair(a, 0.0))
+    root = rnp.sqrt(2 * math.pi * square.high)
+    return (root + root * past) * scale
+
+
+def root_parts(a: pairs.Pair) -> Root:
+    """Return the parts of `root_of_gamma(a)`, of which the first two are almost exact."""
+    is_small = rnp.less(a.high, 1)
+    above = rnp.where(is_small, a.high + 1, a.high)
     past = polynomial(_PAST_ROOT, 3.5 / (above + 0.75) - 1)
-    root = rnp.sqrt(2 * math.pi * (above + 1 / 6))
-    root = root + root * past
     # gamma(a + 1) is gamma(a + 2) / (a + 1)
-    low = rnp.clip(a, 1e-300, 1)
-    return rnp.where(is_small, root * rnp.exp(low * rnp.log1p(1 / low) - 1), root)
+    low = rnp.clip(a.high, 1e-300, 1)
+    scale = rnp.where(is_small, rnp.exp(low * rnp.log1p(1 / low) - 1), 1.0)
+    return Root(a + rnp.where(is_small, 7 / 6, 1 / 6), past, scale)
+
+
+def root_of_gammas(total: pairs.Pair, a: Any, b: Any) -> Any:
+    """Return `root_of_gamma(a + b) / root_of_gamma(a) / root_of_gamma(b)`.
+
+    It is one root of a quotient, and what its square has lost is added, so that few roundings enter.
+    """
+    nothing = rnp.zeros_like(a)
+    stack = pairs.stacked(total, pairs.Pair(a, nothing), pairs.Pair(b, nothing))
+    squares, (of_total, of_a, of_b), scales = root_parts(stack)
+    square, square_a, square_b = pairs.unstacked(squares)
+    root = rnp.sqrt(square.high / square_a.high / (2 * math.pi) / square_b.high)
+    back = pairs.two_product(root, root) * square_a * pairs.Pair(*_TWO_PI) * square_b
+    rest = root * ((square - back).high / (2 * square.high))
+    past = (of_total - of_a - of_b - of_a * of_b) / ((1 + of_a) * (1 + of_b))
+    return (root + (root * past + rest)) * (scales[0] / (scales[1] * scales[2]))
 
 
 def stirling(a: Any) -> Any:

@@ -202,8 +202,23 @@ def test_expm1_over_its_argument_has_slopes_near_zero(dtype: str) -> None:
             mpmath.taylor(lambda t: mpmath.hyp1f1(1, 2, t), mpmath.mpf(float(e)), 2) for e in x
         ]
     expected = np.array([[float(a), float(b), 2 * float(c)] for a, b, c in exact])
+    expected[0, 0] = np.nan  # a quotient of zeros, though its slopes exist
     for found, column in zip(both(x), expected.T, strict=True):
         np.testing.assert_allclose(found, column, rtol=1e-14 if dtype == "f8" else 2e-5)
+
+
+def test_a_quotient_of_zeros_has_one_value_and_no_finite_slope_of_what_reads_it() -> None:
+    x = np.array([0.0, -0.0, 1e-9])
+    for text in ("exprel(x)", "log(exprel(x))", "exprel(x) ** 2 + x"):
+        f = function(text, NAMES)
+        plain = rlx.jit(f, backend="reference")(x)
+        value, slope = rlx.jit(rlx.vmap(rlx.value_and_grad(f)), backend="reference")(x)
+        np.testing.assert_array_equal(plain, f(x))
+        np.testing.assert_allclose(value, plain, rtol=1e-15)
+        assert np.isnan(plain[:2]).all()
+        assert np.isfinite(slope[2])
+        if text != "exprel(x)":
+            assert np.isnan(slope[:2]).all()
 
 
 def test_roots_of_norms_have_no_finite_slope() -> None:
