@@ -30,9 +30,11 @@ from rlx.codegen.kernels.sort.sort import (
     scratch_memory,
     sorted_indices,
 )
+from rlx.codegen.kernels.values import Scalar
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, lshr, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
+from rlx.dataclass import dataclass
 from rlx.ir.dtype import DType
 from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
@@ -69,46 +71,73 @@ def topk(scope: Scope, x: Reader, values: Writer, indices: Writer, *, k: int) ->
     if k == 0:
         return
     groups = row_groups(x.shape)
-    source, best, places = x.grouped(groups), values.grouped(groups), indices.grouped(groups)
+    every = _Row(x.grouped(groups), values.grouped(groups), indices.grouped(groups))
+    search = _Search(scope, x, every, wanted=k)
     if not _sorts(k):
-        _insert(scope, x, source, best, places, k)
-    elif _group_count(k, x.type):
-        _sort_candidates(scope, x, source, best, places, k)
+        _insert(search)
+    elif search.groups:
+        _sort_candidates(search)
     else:
-        _sort_rows(scope, x, source, best, places, k)
+        _sort_rows(search)
 
 
-def _insert(
-    scope: Scope,
-    x: Reader,
-    source: GroupedReader,
-    best: GroupedWriter,
-    places: GroupedWriter,
-    wanted: int,
-) -> None:
+@dataclass(frozen=True)
+class _Row:
+    """A row, or all of them before one is selected, with the largest elements and their places."""
+
+    source: GroupedReader
+    best: GroupedWriter
+    places: GroupedWriter
+
+    def at(self, row: E) -> _Row:
+        return _Row(self.source.at(row), self.best.at(row), self.places.at(row))
+
+    def write(self, slot: E, value: Scalar, place: E) -> None:
+        self.best.write(slot, value=value)
+        self.places.write(slot, value=place)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The search for as many elements of each row of `x` as are wanted."""
+
+    scope: Scope
+    x: Reader
+    every: _Row
+    wanted: int
+
+    @property
+    def k(self) -> KernelBuilder:
+        return self.scope.k
+
+    @property
+    def groups(self) -> int:
+        """How many groups a row is divided into; 0 if all of its elements are candidates."""
+        return _group_count(self.wanted, self.x.type)
+
+
+def _insert(search: _Search) -> None:
     """Read each row, keeping its largest elements so far sorted in the results.
 
     An element moves up past those that it outranks, so that equal ones keep their order.
     """
-    k, groups = scope.k, _group_count(wanted, x.type)
-    with rows(k, "row", source.extent(0), x.type.elements) as row:
-        x_row, best_row, places_row = source.at(row), best.at(row), places.at(row)
+    k, wanted, every = search.k, search.wanted, search.every
+    with rows(k, "row", every.source.extent(0), search.x.type.elements) as index:
+        row = every.at(index)
 
         def insert(i: E, count: E) -> None:
-            value = k.let("value", x_row.read_real(i))
+            value = k.let("value", row.source.read_real(i))
             slot = k.mutable("slot", minimum(count, wanted))
-            climbs = (slot > 0) & _outranks(value, best_row.written(maximum(slot - 1, 0)))
+            climbs = (slot > 0) & _outranks(value, row.best.written(maximum(slot - 1, 0)))
             with k.while_(climbs):
                 with k.if_(slot < wanted):
-                    best_row.write(slot, value=best_row.written(slot - 1))
-                    places_row.write(slot, value=places_row.written(slot - 1))
+                    row.write(slot, row.best.written(slot - 1), row.places.written(slot - 1))
                 slot.set(slot - 1)
             with k.if_(slot < wanted):
-                best_row.write(slot, value=value)
-                places_row.write(slot, value=i)
+                row.write(slot, value, i)
 
-        if not groups:
-            with k.loop("i", x_row.extent(0)) as i:
+        if not search.groups:
+            with k.loop("i", row.source.extent(0)) as i:
                 insert(i, i)
             return
         count = k.mutable("count", const(0, Prim.I64))
@@ -119,7 +148,7 @@ def _insert(
                 insert(i, count)
                 count.set(count + 1)
 
-        _candidates(k, x_row, groups, wanted, take)
+        _candidates(search, row.source, take)
 
 
 def _outranks(a: E, b: E) -> E:
@@ -143,40 +172,30 @@ def _least_length(k: int, dtype: DType) -> int:
     return 4 * _LONG_ROW if dtype.size == 8 else _LONG_ROW  # twice the bits, half the lanes
 
 
-def _sort_rows(
-    scope: Scope,
-    x: Reader,
-    source: GroupedReader,
-    best: GroupedWriter,
-    places: GroupedWriter,
-    wanted: int,
-) -> None:
+def _sort_rows(search: _Search) -> None:
     """Sort whole rows in descending order and keep the first elements."""
-    with sorted_indices(scope, x, source, descending=True) as (row, sorted_row):
-        x_row, best_row, places_row = source.at(row), best.at(row), places.at(row)
-
-        def take(i: E, index: E) -> None:
-            with scope.k.if_(i < wanted):
-                best_row.write(i, value=x_row.read(index))
-                places_row.write(i, value=index)
-
-        sorted_row(take)
+    scope, x, every = search.scope, search.x, search.every
+    with sorted_indices(scope, x, every.source, descending=True) as (index, sorted_row):
+        sorted_row(_first(search, every.at(index)))
 
 
-def _sort_candidates(
-    scope: Scope,
-    x: Reader,
-    source: GroupedReader,
-    best: GroupedWriter,
-    places: GroupedWriter,
-    wanted: int,
-) -> None:
+def _first(search: _Search, row: _Row) -> Callable[[E, E], None]:
+    """Return a function that writes the element at an index if its position is among the first."""
+
+    def take(i: E, index: E) -> None:
+        with search.k.if_(i < search.wanted):
+            index = search.k.let("index", index)
+            row.write(i, row.source.read(index), index)
+
+    return take
+
+
+def _sort_candidates(search: _Search) -> None:
     """Sort the elements of each row that no fewer than those wanted may outrank."""
-    k, words, longest = scope.k, index_words(x.dtype), upper(x.shape[-1])
-    groups = _group_count(wanted, x.type)
-    bits = digit_bits(groups)
-    with rows_with_scratch(scope, x.shape, words) as (row, base):
-        x_row, best_row, places_row = source.at(row), best.at(row), places.at(row)
+    scope, k, x = search.scope, search.k, search.x
+    words, longest, bits = index_words(x.dtype), upper(x.shape[-1]), digit_bits(search.groups)
+    with rows_with_scratch(scope, x.shape, words) as (index, base):
+        row = search.every.at(index)
         count = k.mutable("count", const(0, Prim.I64))
         key, memory = index_key(x.dtype), scratch_memory(scope)
         sorter = Sorter(k, memory, base, count, words, longest, key, bits)
@@ -185,40 +204,36 @@ def _sort_candidates(
             sorter.store(base + count, index_record(rank, i))
             count.set(count + enters.cast(Prim.I64))
 
-        _candidates(k, x_row, groups, wanted, collect)
+        _candidates(search, row.source, collect)
+        first = _first(search, row)
 
         def record(i: E) -> Record:
             return sorter.load(base + i)
 
-        def take(i: E, found: Record) -> None:
-            with k.if_(i < wanted):
-                index = k.let("index", index_of(found))
-                best_row.write(i, value=x_row.read(index))
-                places_row.write(i, value=index)
-
-        sorter.run(record, take)
+        sorter.run(record, lambda i, found: first(i, index_of(found)))
 
 
-def _rank(x_row: GroupedReader, i: E) -> E:
+def _rank(row: GroupedReader, i: E) -> E:
     """Return an integer that is less for larger elements."""
-    return ~order_key(x_row.read_real(i))
+    return ~order_key(row.read_real(i))
 
 
-def _bound(k: KernelBuilder, x_row: GroupedReader, groups: int, wanted: int) -> E:
+def _bound(search: _Search, row: GroupedReader) -> E:
     """Return a rank that as many elements as are wanted do not exceed.
 
     It is the last of as many of the groups' least ranks in order. Its bits are found one by one,
     each by counting the ranks below. A group takes one element of each odd stride, so that large
     elements at multiples of a power of two fall into all groups.
     """
-    prim, stride = _rank(x_row, const(0, Prim.I64)).type.prim, groups + 1
+    k, groups = search.k, search.groups
+    prim, stride = _rank(row, const(0, Prim.I64)).type.prim, groups + 1
     least = k.local("least", prim, groups)
     with k.loop("j", groups, kind=LoopKind.SIMD) as j:
         k.store(least, j, greatest(prim))
-    with k.loop("r", x_row.extent(0) / stride) as r:
+    with k.loop("r", row.extent(0) / stride) as r:
         start = k.let("start", r * stride)
         with k.loop("j", groups, kind=LoopKind.SIMD) as j:
-            k.store(least, j, minimum(k.load(least, j), _rank(x_row, start + j)))
+            k.store(least, j, minimum(k.load(least, j), _rank(row, start + j)))
     bound = k.mutable("bound", top_bit(prim))
     step = k.mutable("step", top_bit(prim))
     with k.loop("b", 8 * prim.size):
@@ -226,28 +241,23 @@ def _bound(k: KernelBuilder, x_row: GroupedReader, groups: int, wanted: int) -> 
         below = k.mutable("below", const(0, prim))
         with k.loop("j", groups, kind=LoopKind.SIMD, accumulators=[(below, BinaryOp.ADD)]) as j:
             below.set(below + (k.load(least, j) < trial).cast(prim))
-        bound.set(select(below < wanted, trial, bound))
+        bound.set(select(below < search.wanted, trial, bound))
         step.set(lshr(step, 1))
     return k.let("bound", bound)
 
 
-def _candidates(
-    k: KernelBuilder,
-    x_row: GroupedReader,
-    groups: int,
-    wanted: int,
-    take: Callable[[E, E, E], None],
-) -> None:
+def _candidates(search: _Search, row: GroupedReader, take: Callable[[E, E, E], None]) -> None:
     """Call `take` with indices in ascending order, their ranks, and whether they are candidates.
 
     These are all elements above the bound, and of those at the bound as many as are wanted.
     """
-    bound, length = _bound(k, x_row, groups, wanted), x_row.extent(0)
+    k, wanted = search.k, search.wanted
+    bound, length = _bound(search, row), row.extent(0)
     ties = k.mutable("ties", const(0, Prim.I64))
     limit = k.mutable("limit", bound)
 
     def examine(i: E) -> None:
-        rank = k.let("rank", _rank(x_row, i))
+        rank = k.let("rank", _rank(row, i))
         is_tie = k.let("is_tie", rank.eq(bound))
         enters = k.let("enters", (rank < bound) | (is_tie & (ties < wanted)))
         take(i, rank, enters)
@@ -261,7 +271,7 @@ def _candidates(
         found = k.mutable("found", const(0, Prim.I32))
         folded = [(found, BinaryOp.OR)]
         with k.loop("j", _BLOCK, kind=LoopKind.SIMD, accumulators=folded) as j:
-            found.set(found | (_rank(x_row, start + j) <= limit).cast(Prim.I32))
+            found.set(found | (_rank(row, start + j) <= limit).cast(Prim.I32))
         is_open = bound.ne(highest) | (ties < wanted)  # nothing is above the highest
         with k.if_(found.ne(0) & is_open):
             with k.loop("i", start + _BLOCK, start=start) as i:
