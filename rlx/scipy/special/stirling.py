@@ -58,7 +58,7 @@ def root_parts(a: pairs.Pair) -> Root:
 def root_of_gammas(total: pairs.Pair, a: Any, b: Any) -> Any:
     """Return `root_of_gamma(a + b) / root_of_gamma(a) / root_of_gamma(b)`.
 
-    It is one root of a quotient, and what its square has lost is added, so that few roundings enter.
+    It is one root of a quotient; what its square has lost is added, so that few roundings enter.
     """
     nothing = rnp.zeros_like(a)
     stack = pairs.stacked(total, pairs.Pair(a, nothing), pairs.Pair(b, nothing))

@@ -6,6 +6,7 @@
 
 A loop runs in several widths, each taking what the wider ones left: the main width, then the
 register's width, then halves. Static trip counts leave no scalar iteration but an odd last one.
+Loops over rows that are shorter than a vector run over several rows at once.
 """
 
 from __future__ import annotations
@@ -38,13 +39,15 @@ from rlx.codegen.loops.nodes import (
 )
 from rlx.codegen.loops.passes.names import Names, kept_apart
 from rlx.codegen.loops.passes.widen import CannotWidenError, Widener
-from rlx.codegen.loops.visit import map_blocks, operands, walk
+from rlx.codegen.loops.visit import all_expressions, map_blocks, operands, walk
 
 _INT64 = ValueType(Prim.I64)
 _MOST_SCATTERED = 8
 """Lanes moved one by one."""
 _COST_OF_CALL = 20
 _MOST_CHAINS = 4
+_SHORT_ROWS = (2, 4)
+"""Elements of rows of which several are widened together."""
 _LIGHT = 6
 """Operations up to which a loop is bound by memory and by its own counting."""
 
@@ -52,7 +55,7 @@ _LIGHT = 6
 def vectorize(kernel: Kernel, vector_bytes: int) -> Kernel:
     """Return `kernel` with every `simd` loop that needs no masks in vectors, if there are any."""
     if not vector_bytes or not any(
-        isinstance(s, For) and s.kind is LoopKind.SIMD for s in walk(kernel.body)
+        isinstance(s, For) and (s.kind is LoopKind.SIMD or short_row(s)) for s in walk(kernel.body)
     ):
         return kernel
     return replace(kernel, body=_vectorized(kernel.body, vector_bytes, Names(kernel)))
@@ -61,8 +64,10 @@ def vectorize(kernel: Kernel, vector_bytes: int) -> Kernel:
 def _vectorized(body: Block, vector_bytes: int, names: Names) -> Block:
     result: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, For) and statement.kind is LoopKind.SIMD:
-            pieces = widen_loop(statement, vector_bytes)
+        if isinstance(statement, For):
+            pieces = widen_rows(statement, vector_bytes)
+            if pieces is None and statement.kind is LoopKind.SIMD:
+                pieces = widen_loop(statement, vector_bytes)
             if pieces is not None:
                 names.release(statement)
                 result += kept_apart(pieces, names)
@@ -82,6 +87,62 @@ def widen_loop(loop: For, vector_bytes: int, *, most: int = _MOST_CHAINS) -> Blo
         except CannotWidenError:
             continue
     return None
+
+
+def widen_rows(loop: For, vector_bytes: int) -> Block | None:
+    """Return statements that do the work of a loop over short rows, several at once, or None.
+
+    Its iterations have to be independent: they read nothing that is stored, and store elements in
+    order.
+    """
+    row = short_row(loop)
+    if not row or not _reads_nothing_stored(loop.body):
+        return None
+    native = vector_bytes // _element_bytes(loop)
+    widths = [native >> halving for halving in range(3) if native >> halving >= 2 * row]
+    try:
+        return tuple(_pieces_of_rows(loop, row, widths)) if widths else None
+    except CannotWidenError:
+        return None
+
+
+def short_row(loop: For) -> int:
+    """Return how many elements the rows have that `loop` runs over; 0 if it is no such loop."""
+    inner = loop.body[-1] if loop.body else None
+    if loop.kind not in (LoopKind.SERIAL, LoopKind.SIMD) or loop.accumulators or loop.step != 1:
+        return 0
+    if not isinstance(inner, For) or inner.kind is not LoopKind.UNROLL or inner.step != 1:
+        return 0
+    if not isinstance(inner.stop, Const) or inner.start != Const(0, _INT64):
+        return 0
+    is_plain = all(isinstance(each, Let | Store) for each in (*loop.body[:-1], *inner.body))
+    return int(inner.stop.value) if is_plain and inner.stop.value in _SHORT_ROWS else 0
+
+
+def _reads_nothing_stored(body: Block) -> bool:
+    stored = [node.buffer for node in walk(body) if isinstance(node, Store)]
+    read = {node.buffer.name for node in all_expressions(body) if isinstance(node, Load)}
+    names = {buffer.name for buffer in stored}
+    return len(names) == len(stored) and not names & read and not any(b.may_alias for b in stored)
+
+
+def _pieces_of_rows(loop: For, row: int, widths: list[int]) -> Iterator[Stmt]:
+    *outer, inner = loop.body
+    assert isinstance(inner, For)
+    position, end = yield from _bounds(loop)
+    for lanes in widths:
+        rows = lanes // row
+        stop = yield from _named(f"{loop.var.name}.x{rows}", _whole_steps(position, end, rows))
+        if stop == position:
+            continue
+        widener = Widener(lanes, row=row)
+        widener.bind_row(loop.var, inner.var)
+        first = Let(inner.var, inner.start)
+        body = (first, *widener.block((*outer, *inner.body)))
+        yield For(loop.var, position, stop, rows, LoopKind.SERIAL, body)
+        position = stop
+    if position != end:
+        yield replace(loop, start=position, stop=end, kind=LoopKind.SERIAL)
 
 
 def _pieces(loop: For, widths: list[int], scattered: bool) -> Iterator[Stmt]:

@@ -8,6 +8,13 @@ masks are not widened and are left to that vectorizer.
 
     for simd i in 0..100            for i in 0..96 step 16: y[i : i+16] = f.x16(x[i : i+16])
       y[i] = f(x[i])          ->    for i in 96..100 step 4: y[i : i+4] = f.x4(x[i : i+4])
+
+Rows shorter than a vector are widened together, several to a vector. What each row reads in another
+order, or once for all of its elements, is loaded once and moved between lanes.
+
+    for q in 0..32                                   for q in 0..32 step 4
+      for i in 0..2                              ->    r = x[2 q : 2 q + 8], b = s[q : q + 4]
+        y[2 q + i] = x[2 q + 1 - i] * s[q]             y[2 q : 2 q + 8] = r.10325476 * b.00112233
 """
 
 from __future__ import annotations
@@ -40,6 +47,7 @@ from rlx.codegen.loops.nodes import (
     Prim,
     Ramp,
     Select,
+    Shuffle,
     Splat,
     Stmt,
     Store,
@@ -53,6 +61,9 @@ from rlx.codegen.loops.visit import rewrite_expression
 CACHE_LINE = 64
 """Bytes."""
 
+_ROW = 1 << 40
+"""The stride of a variable that counts rows within a vector; that of their elements is 1."""
+
 
 class CannotWidenError(Exception):
     """The code needs more than lane-by-lane vectors; never leaves this package."""
@@ -62,11 +73,15 @@ class Widener:
     """Rewrites code for `lanes` iterations at once.
 
     A variable that is the same in all of them, or moves by one, stays a scalar (its value in
-    the first iteration); any other becomes a vector.
+    the first iteration); any other becomes a vector. With `row`, a vector has that many lanes for
+    each row.
     """
 
-    def __init__(self, lanes: int, *, scattered: bool = False) -> None:
+    def __init__(self, lanes: int, *, scattered: bool = False, row: int = 1) -> None:
         self.lanes = lanes
+        self._row = row
+        self._step = 1 if row == 1 else row * _ROW + 1
+        """The stride of what moves by one from lane to lane."""
         self._scattered = scattered
         self._strides: dict[str, int | None] = {}
         self._vectors: dict[str, Var] = {}
@@ -81,6 +96,10 @@ class Widener:
     def bind_index(self, var: Var) -> None:
         """Let `var` be the loop variable: lane `k` sees `var + k`."""
         self._strides[var.name] = 1
+
+    def bind_row(self, row: Var, position: Var) -> None:
+        """Let a lane have a row, counted from `row`, and a position in it."""
+        self._strides |= {row.name: _ROW, position.name: 1}
 
     def bind_vector(self, var: Var) -> Var:
         """Let `var` have a value per lane; returns the vector variable."""
@@ -107,8 +126,10 @@ class Widener:
         growth = stride(node, self._strides)
         if growth == 0:
             return node
-        if growth == 1:
+        if growth == self._step:
             return Ramp(node, self.lanes)
+        if growth is not None and self._row > 1:
+            raise CannotWidenError
         if id(node) not in self._known:
             self._known[id(node)] = self._varying(node)
         return self._known[id(node)]
@@ -141,9 +162,12 @@ class Widener:
             case _:
                 raise CannotWidenError
 
-    def _load(self, node: Load) -> Load:
-        if stride(node.index, self._strides) == 1:
+    def _load(self, node: Load) -> Expr:
+        growth = stride(node.index, self._strides)
+        if growth == self._step:
             return Load(node.buffer, node.index, self.lanes)
+        if self._row > 1:
+            return self._load_of_rows(node, growth)
         self._require_scattered()
         # Compilers turn this scratch into a vector in a register.
         self._gathers += 1
@@ -154,6 +178,24 @@ class Widener:
             element = Load(node.buffer, self._in_lane(node.index, lane))
             self._before.append(Store(gathered, _literal(lane), element))
         return Load(gathered, _literal(0), self.lanes)
+
+    def _load_of_rows(self, node: Load, growth: int | None) -> Expr:
+        """Load what rows read reversed, one row for all, or one element each; all of it is read."""
+        row, lanes = self._row, range(self.lanes)
+        first, size = node.index, self.lanes
+        if growth == row * _ROW - 1:
+            first, places = _plus(first, 1 - row), [lane ^ (row - 1) for lane in lanes]
+        elif growth == _ROW:
+            size, places = self.lanes // row, [lane // row for lane in lanes]
+        elif growth == 1:
+            size, places = row, [lane % row for lane in lanes]
+        elif growth == -1:
+            first, size = _plus(first, 1 - row), row
+            places = [row - 1 - lane % row for lane in lanes]
+        else:
+            raise CannotWidenError
+        loaded = Load(node.buffer, first, size)
+        return Shuffle(loaded, loaded, tuple(places))
 
     def _in_lane(self, node: Expr, lane: int) -> Expr:
         """Return the scalar value that `node` has in one lane."""
@@ -209,7 +251,7 @@ class Widener:
 
     def let(self, node: Let) -> Let:
         growth = stride(node.value, self._strides)
-        if growth in (0, 1):
+        if growth in (0, 1) or (growth is not None and self._row > 1):
             self._strides[node.var.name] = growth
             return node
         value = self.vector(node.value)
@@ -223,7 +265,7 @@ class Widener:
 
     def _store(self, node: Store) -> Store:
         value = self.vector(node.value)
-        if stride(node.index, self._strides) == 1:
+        if stride(node.index, self._strides) == self._step:
             return Store(node.buffer, node.index, value, node.streaming)
         self._require_scattered()
         self._gathers += 1

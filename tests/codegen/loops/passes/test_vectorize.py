@@ -84,6 +84,76 @@ def test_no_width_comes_twice_where_the_extent_is_not_known(vector_bytes: int) -
     np.testing.assert_array_equal(results(after), results(kernel))
 
 
+def test_short_rows_share_vectors_whose_lanes_are_moved() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("q", 5) as q, k.loop("i", 2, kind=LoopKind.UNROLL) as i:
+            turn = k.let("turn", k.load(x, q * 2 + 1 - i))
+            scaled = k.let("scaled", turn * k.load(x, q + 40))
+            k.store(y, q * 2 + i, scaled + k.load(x, i))
+
+    check(
+        in_vectors,
+        write,
+        """
+        for q in 0 .. 4 step 2:
+          let i: i64 = 0
+          let turn.x4: f64x4 = shuffle(x[q * 2 + 1 - i + -1; 4], x[q * 2 + 1 - i + -1; 4]; 1 0 3 2)
+          let scaled.x4: f64x4 = turn.x4 * shuffle(x[q + 40; 2], x[q + 40; 2]; 0 0 1 1)
+          y[q * 2 + i; 4] = scaled.x4 + shuffle(x[i; 2], x[i; 2]; 0 1 0 1)
+        for q_2 in 4 .. 5:
+          for i_2 in 0 .. 2, unroll:
+            let turn: f64 = x[q_2 * 2 + 1 - i_2]
+            let scaled: f64 = turn * x[q_2 + 40]
+            y[q_2 * 2 + i_2] = scaled + x[i_2]
+        """,
+    )
+
+
+def _row_kernel(size: int, prim: Prim, *, may_alias: bool = False) -> Kernel:
+    """Rows with all ways to read in lanes: in order, reversed, one for a row, one for all rows."""
+    k = KernelBuilder("kernel")
+    arguments = {"may_alias": may_alias}
+    x, y = k.argument("x", prim, **arguments), k.argument("y", prim, writable=True, **arguments)
+    with k.loop("q", 11, start=1) as q:
+        at = k.let("at", q * size)
+        scale = k.let("scale", k.load(x, q) + k.load(x, 3))
+        with k.loop("i", size, kind=LoopKind.UNROLL) as i:
+            last = size - 1 - i
+            value = k.load(x, at + last) * scale + k.load(x, at + i) * k.load(x, i)
+            k.store(y, at + i, select(value > 1, value, k.load(x, last)))
+    return k.build()
+
+
+@pytest.mark.parametrize("prim", [Prim.F64, Prim.F32, Prim.I32, Prim.U8, Prim.I16])
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_short_rows_are_what_they_were(prim: Prim, size: int, vector_bytes: int) -> None:
+    kernel = _row_kernel(size, prim)
+    after = vectorize(kernel, vector_bytes)
+    verify_kernel(after)
+    assert (after != kernel) == (vector_bytes // prim.size >= 2 * size)
+    np.testing.assert_array_equal(results(after), results(kernel))
+
+
+def test_short_rows_that_depend_on_others_stay() -> None:
+    def reads_what_is_stored(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("q", 8) as q, k.loop("i", 2, kind=LoopKind.UNROLL) as i:
+            k.store(y, q * 2 + i, k.load(y, q) + k.load(x, i))
+
+    def stores_apart(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("q", 8) as q, k.loop("i", 2, kind=LoopKind.UNROLL) as i:
+            k.store(y, q + i, k.load(x, q * 2 + i))
+
+    def reads_every_other(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("q", 8) as q, k.loop("i", 2, kind=LoopKind.UNROLL) as i:
+            k.store(y, q * 2 + i, k.load(x, q * 2 + i) * k.load(x, q * 2))
+
+    for write in (reads_what_is_stored, stores_apart, reads_every_other):
+        unchanged(in_vectors, write)
+    in_place = _row_kernel(2, Prim.F64, may_alias=True)
+    assert in_vectors(in_place) == in_place
+
+
 def test_two_loops_may_add_to_one_accumulator() -> None:
     def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
         total = k.mutable("total", const(0.0, Prim.F64))
