@@ -33,6 +33,12 @@ from rlx.transforms.differentiate import jvp
 _NEAR_BOUNDARY = 0.995
 """Part of the way to the first slack or multiplier that a step would make zero."""
 
+_GUESSES = 3
+"""Sets of active bounds that are tried before an interior point method starts from a start."""
+
+_CORRECTIONS = 2
+"""Solutions with one factor: of a guess, and of what its stiff bounds are off by."""
+
 _GAP = 0.01
 """The tolerance of the products of slacks and multipliers, which round less than residuals."""
 
@@ -79,6 +85,14 @@ class _Iterate(NamedTuple):
     """`[2, m]`."""
 
 
+class _Guess(NamedTuple):
+    """A point, its multipliers, and the differences of those of the upper and the lower bounds."""
+
+    x: Any
+    y: Any
+    pull: Any
+
+
 def solve_qp(
     p: Any,
     q: Any,
@@ -113,8 +127,8 @@ def solve_qp(
     problem = _problem(p, q, a, b, g, lower, upper)
     dtype = np.dtype(problem.q.dtype)
     limit = float(np.finfo(dtype).eps) ** 0.5 if tolerance is None else tolerance
-    first = _cold(problem) if start is None else _warm(problem, start)
-    at, status, count = _solver(limit, max_iterations)(problem, first)
+    guess = None if start is None else _guess(problem, start)
+    at, status, count = _solver(limit, max_iterations)(problem, guess)
     return QPSolution(at.x, at.y, at.prices[0], at.prices[1], status, count)
 
 
@@ -172,16 +186,26 @@ def _require_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
         )
 
 
+def _guess(problem: _Problem, start: QPSolution) -> _Guess:
+    """Return the solution of a problem nearby."""
+    x, y, lower, upper = (rnp.asarray(v, problem.q.dtype) for v in start[:4])
+    return _Guess(x, y, upper - lower)
+
+
 def _cold(problem: _Problem) -> _Iterate:
     """Return zeros, with slacks and multipliers of one."""
     x, y = rnp.zeros_like(problem.q), rnp.zeros_like(problem.b)
     return _inside(problem, x, y, problem.is_bound, 1.0)
 
 
-def _warm(problem: _Problem, start: QPSolution) -> _Iterate:
-    """Return the solution of a problem nearby, moved from the boundary."""
-    x, y, lower, upper = (rnp.asarray(v, problem.q.dtype) for v in start[:4])
-    return _inside(problem, x, y, rnp.stack([lower, upper]), 1e-2)
+def _warm(problem: _Problem, guess: _Guess) -> _Iterate:
+    """Return a guess, moved from the boundary."""
+    return _inside(problem, guess.x, guess.y, _prices(problem, guess.pull), 1e-2)
+
+
+def _prices(problem: _Problem, pull: Any) -> Any:
+    """Return the multipliers of the lower and the upper bounds, `[2, m]`."""
+    return problem.is_bound * rnp.maximum(rnp.stack([-pull, pull]), 0)
 
 
 def _inside(problem: _Problem, x: Any, y: Any, prices: Any, least: float) -> _Iterate:
@@ -200,9 +224,9 @@ def _signed(sides: Any) -> Any:
     return sides * np.array([[1], [-1]], sides.dtype)
 
 
-def _pulled(problem: _Problem, y: Any, prices: Any) -> Any:
+def _pulled(problem: _Problem, y: Any, pull: Any) -> Any:
     """Return the derivatives of the constraints, weighted by their multipliers."""
-    pulled = (prices[1] - prices[0]) @ problem.g
+    pulled = pull @ problem.g
     return y @ problem.a + pulled if y.shape[0] else pulled
 
 
@@ -222,7 +246,7 @@ class _Residuals(NamedTuple):
 
 
 def _residuals(problem: _Problem, at: _Iterate) -> _Residuals:
-    curved, pulled = problem.p @ at.x, _pulled(problem, at.y, at.prices)
+    curved, pulled = problem.p @ at.x, _pulled(problem, at.y, at.prices[1] - at.prices[0])
     equal, bounded = problem.a @ at.x, problem.g @ at.x
     return _Residuals(
         curved + problem.q + pulled,
@@ -268,7 +292,7 @@ def _solver(tolerance: float, max_iterations: int) -> CustomJvp:
     solve = custom_jvp(functools.partial(_iterate, tolerance, max_iterations))
 
     def moved(primals: Any, tangents: Any) -> Any:
-        problem, _ = primals
+        problem = primals[0]
         found = solve(*primals)
         change = _moved(problem, found, tangents[0])
         return found, change
@@ -278,7 +302,7 @@ def _solver(tolerance: float, max_iterations: int) -> CustomJvp:
 
 
 def _iterate(
-    tolerance: float, max_iterations: int, problem: _Problem, first: _Iterate
+    tolerance: float, max_iterations: int, problem: _Problem, guess: _Guess | None
 ) -> tuple[_Iterate, Any, Any]:
     """Return the last iterate, the status and the number of steps."""
 
@@ -292,9 +316,68 @@ def _iterate(
         off = _residuals(problem, at)
         return at, off, _status(problem, at, off, tolerance), count + 1
 
-    start = first, _residuals(problem, first), np.int32(Status.MAX_ITERATIONS), np.int32(0)
-    at, _, status, count = while_loop(continues, step, start)
+    first, status, count = _cold(problem), np.int32(Status.MAX_ITERATIONS), np.int32(0)
+    if guess is not None:
+        first, status, count = _guessed(problem, guess, tolerance, max_iterations)
+    at, _, status, count = while_loop(
+        continues, step, (first, _residuals(problem, first), status, count)
+    )
     return at, status, count
+
+
+def _guessed(
+    problem: _Problem, guess: _Guess, tolerance: float, max_iterations: int
+) -> tuple[_Iterate, Any, Any]:
+    """Return the solution, if few guesses of the active bounds find it, or where to start.
+
+    Of a guess one system is solved; the signs of its multipliers and of its slacks are the next
+    guess (a primal-dual active set method; Hintermueller, Ito and Kunisch, 2002).
+    """
+
+    def continues(state: Any) -> Any:
+        *_, is_solved, count = state
+        return ~is_solved & (count < min(_GUESSES, max_iterations))
+
+    def step(state: Any) -> Any:
+        guess, _, _, count = state
+        guess = _with_active(problem, guess)
+        slacks = rnp.maximum(_within(problem, problem.g @ guess.x), np.finfo(guess.x.dtype).eps)
+        slacks = rnp.where(problem.is_bound > 0, slacks, 1)
+        at = _Iterate(guess.x, guess.y, _prices(problem, guess.pull), slacks)
+        status = _status(problem, at, _residuals(problem, at), tolerance)
+        return guess, at, status == Status.SOLVED, count + 1
+
+    start = guess, _warm(problem, guess), np.bool_(False), np.int32(0)
+    _, at, is_solved, count = while_loop(continues, step, start)
+    first = tree_map(lambda a, b: rnp.where(is_solved, a, b), at, start[1])
+    status = rnp.where(is_solved, Status.SOLVED, Status.MAX_ITERATIONS).astype(np.int32)
+    return first, status, count
+
+
+def _with_active(problem: _Problem, guess: _Guess) -> _Guess:
+    """Return the solution with the bounds as equations at which a guess has its multipliers.
+
+    They are stiff terms of the cost first, whose forces are multipliers then (Hestenes, 1969).
+    """
+    within = _within(problem, problem.g @ guess.x)
+    active = problem.is_bound * (_prices(problem, guess.pull) > within)
+    is_active = rnp.max(active, 0)
+    bound = rnp.where(active[0] > 0, *problem.bounds)
+    curvature = problem.p.data if isinstance(problem.p, SparseMatrix) else problem.p
+    root = float(np.finfo(np.dtype(problem.q.dtype)).eps) ** 0.5
+    stiff = rnp.maximum(_largest(curvature), 1) / root * is_active
+    system = factored(problem.p, problem.a, problem.g, stiff)
+
+    def corrected(at: _Guess, _: Any) -> Any:
+        dual = problem.p @ at.x + problem.q + _pulled(problem, at.y, at.pull)
+        beyond = is_active * (problem.g @ at.x - bound)
+        right = rnp.concatenate([dual + (stiff * beyond) @ problem.g, problem.a @ at.x - problem.b])
+        x, y = rnp.split(-system(right), [at.x.shape[0]])
+        return _Guess(at.x + x, at.y + y, at.pull + stiff * (problem.g @ x + beyond)), None
+
+    first = guess._replace(pull=is_active * guess.pull)
+    found: _Guess = scan(corrected, first, None, length=_CORRECTIONS)[0]
+    return found
 
 
 def _predicted_and_corrected(problem: _Problem, at: _Iterate, off: _Residuals) -> _Iterate:
@@ -360,7 +443,7 @@ def _is_infeasible(problem: _Problem, at: _Iterate, tolerance: float) -> Any:
 
     Every feasible point has `rows @ x <= value` of the multipliers' combination of constraints.
     """
-    rows = _pulled(problem, at.y, at.prices)
+    rows = _pulled(problem, at.y, at.prices[1] - at.prices[0])
     value = problem.b @ at.y - rnp.sum(_signed(problem.bounds * at.prices))
     return _largest(rows) < -tolerance * value
 

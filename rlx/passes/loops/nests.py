@@ -12,6 +12,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map, moves
 from rlx.ir.op import Trait
 from rlx.ir.shape import product, upper
+from rlx.passes.loops.batch_axis import Lanes
 from rlx.passes.loops.vector_axes import is_long, vector_axes
 from rlx.passes.rewrites.decompose import is_pointwise_formula
 from rlx.target import Target
@@ -37,15 +38,65 @@ LONGEST = 12
 FEW_TERMS = 4
 """Terms of a sum that is one expression."""
 
+MOST_SPELLED = 128
+"""Operations of one instance that are spelled out where loops would have much fewer."""
+
+MUCH_SHORTER = 3
+"""So many times fewer statements than operations are worth loops over arrays."""
+
+LEAST_BLOCK = 8
+"""Instances that fill a vector."""
+
+LARGEST_WHOLE = 128 * 1024
+"""Bytes of values that one block computes, of which fused loops keep a fraction in memory."""
+
 _OTHERS = (ops.input, ops.constant, ops.iota, ops.barrier, ops.reshape, ops.matmul)
 
 
 def fits_nest(body: Graph) -> bool:
     """True if the values of a body fit the caches, and a loop nest can compute its ops."""
-    if len(body.nodes) > MOST_NODES or not all(_is_computed(node) for node in body.nodes):
+    if not _all_computed(body):
         return False
     buffers = {*values_to_keep(body), *body.inputs, *body.outputs}
     return sum(value.type.bytes for value in buffers) <= LARGEST_NEST
+
+
+def block_in_arrays(body: Graph, lanes: Lanes) -> int | None:
+    """Return how many instances loops over arrays compute at a time, if they are much shorter.
+
+    The derivatives of a body in several directions are alike: one statement in a loop over the
+    directions, next to one for each of them where an instance is spelled out. Folds are not, and
+    where instances are not neighbors in memory, copies would cost more than registers that spill.
+    """
+    if lanes.partial or not _all_computed(body) or not _is_much_shorter(body, lanes):
+        return None
+    outside = {*body.inputs, *body.outputs}
+    shared = outside - lanes.axes.keys()
+    if any(lanes.axes[value] != value.rank - 1 for value in outside - shared):
+        return None
+    kept = [value for value in values_to_keep(body) if value in lanes.axes]
+    apart = sum(value.type.bytes for value in kept) // lanes.extent
+    if apart * lanes.extent <= LARGEST_WHOLE:
+        return lanes.extent
+    if not shared.isdisjoint(body.outputs):  # each block would compute it
+        return None
+    most = LARGEST_NEST // max(apart, 1)
+    blocks = [size for size in range(LEAST_BLOCK, most + 1) if lanes.extent % size == 0]
+    return max(blocks, key=lambda size: (size % LEAST_BLOCK == 0, size), default=None)
+
+
+def _is_much_shorter(body: Graph, lanes: Lanes) -> bool:
+    """True if loops over the long axes of an instance have much fewer statements than it has."""
+    computing = [node for node in body.nodes if node.op.has(Trait.ELEMENTWISE)]
+    shapes = [lanes.local_shape(node.results[0]) for node in computing]
+    spelled = sum(map(math.prod, shapes))
+    looped = sum(math.prod(e for e in shape if not is_long(e)) for shape in shapes)
+    is_long_text = spelled >= max(MOST_SPELLED, MUCH_SHORTER * looped)
+    return is_long_text and all(fold_map(node) is None for node in body.nodes)
+
+
+def _all_computed(body: Graph) -> bool:
+    return len(body.nodes) <= MOST_NODES and all(_is_computed(node) for node in body.nodes)
 
 
 def _is_computed(node: Node) -> bool:

@@ -21,6 +21,7 @@ from rlx.ir.lowering import OneKernel
 from rlx.passes.loops.batch_axis import NO_LANES
 from rlx.passes.loops.fuse_loop_bodies import shape_in_registers, while_tables
 from rlx.passes.loops.nests import (
+    block_in_arrays,
     fits_nest,
     fits_while_nest,
     has_short_products,
@@ -50,9 +51,14 @@ def scan_in_one_kernel(
     lanes, tables = shape_in_registers(body, num_carries) or (None, NO_TABLES)
     one = lanes is NO_LANES and not tables.versions
     loops = one and (_reads_as_loops(body) or _wants_arrays(scope, body))
+    block = None if lanes is None or one else block_in_arrays(body, lanes)
     kept: LoopBody
     if lanes is None or loops:
         kept = _in_arrays(scope, body, unrolled=not loops)
+    elif block is not None:
+        scope.passes.extend(UNROLLED_FUSION)
+        has_vectors = scope.target.has_vectors
+        kept = ArrayBody(Nest(scope.k, body, has_vectors, lanes=lanes, block=block))
     else:
         scope.passes.extend(REGISTERS)
         kept = RegisterNest(scope.k, body, lanes, tables, pairs_sines=scope.target.is_small)

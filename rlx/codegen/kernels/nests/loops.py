@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import field, replace
 
 from rlx.codegen.kernels.nests.elements import Array, name_of
@@ -23,8 +23,8 @@ class ArrayBody:
     nest: Nest
     carries: list[Array] = field(default_factory=list)
 
-    def blocks(self, steps: int) -> AbstractContextManager[None]:  # noqa: ARG002  (no lanes)
-        return nullcontext()
+    def blocks(self, steps: int) -> AbstractContextManager[None]:  # noqa: ARG002  (fixed sizes)
+        return self.nest.blocks()
 
     def enter(self, firsts: Sequence[Place], lasts: Sequence[Place]) -> None:  # noqa: ARG002
         nest = self.nest

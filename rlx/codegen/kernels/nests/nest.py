@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import field, replace
 
 import numpy as np
@@ -30,6 +30,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map
 from rlx.ir.op import Trait
 from rlx.ir.shape import static_strides, upper
+from rlx.passes.loops.batch_axis import NO_LANES, Lanes
 from rlx.passes.loops.nests import is_in_pieces, is_long_fold, values_to_keep
 from rlx.passes.loops.vector_axes import SHORT, is_long, vector_axes
 
@@ -56,16 +57,36 @@ class Nest:
     axes: dict[Value, int] = field(default_factory=dict)
     kept: set[Value] = field(default_factory=set)
     """Values that are computed once, into arrays."""
+    lanes: Lanes = NO_LANES
+    block: int = 1
+    """Instances that are computed at a time, of those in `lanes`."""
+    first: E | int = 0
+    """The first instance of the present block."""
 
     def __post_init__(self) -> None:
-        self.axes = vector_axes(self.body) if self.has_vectors else {}
+        self.axes = {**vector_axes(self.body), **self.lanes.axes} if self.has_vectors else {}
         self.kept = values_to_keep(self.body)
+
+    def shape(self, value: Value) -> Shape:
+        """Return the extents of what is computed at a time of `value`."""
+        shape = list(value.type.static_shape)
+        if value in self.lanes.axes:
+            shape[self.lanes.axes[value]] = self.block
+        return tuple(shape)
+
+    @contextmanager
+    def blocks(self) -> Iterator[None]:
+        """Open the loop over blocks of lanes, if there are several."""
+        count = self.lanes.extent // self.block
+        with self.k.loop("block", count) if count > 1 else nullcontext(0) as block:
+            self.first = block * self.block
+            yield
 
     # Arrays
 
     def local(self, value: Value, name: str) -> Array:
         """Declare a local buffer for a value: short axes outermost, the vector axis innermost."""
-        shape = value.type.static_shape
+        shape = self.shape(value)
         buffer = self.k.local(name, compute_prim(value.dtype), max(math.prod(shape), 1))
         strides, stride = [0] * len(shape), 1
         for axis in reversed(self._layout(value)):
@@ -73,14 +94,17 @@ class Nest:
         return Array(self.k, value, buffer, tuple(strides))
 
     def _layout(self, value: Value) -> list[int]:
-        shape, vector = value.type.static_shape, self.axes.get(value)
+        shape, vector = self.shape(value), self.axes.get(value)
         short = [axis for axis, extent in enumerate(shape) if not is_long(extent)]
         long = [axis for axis in range(len(shape)) if axis not in short and axis != vector]
         return [*short, *long, *([] if vector is None else [vector])]
 
     def argument(self, value: Value, buffer: Buffer, start: E | int = 0) -> Array:
         """Return a value as stored in an argument of the kernel."""
-        return Array(self.k, value, buffer, static_strides(value.type.static_shape), start)
+        strides = static_strides(value.type.static_shape)
+        if value in self.lanes.axes:
+            start = start + self.first * strides[self.lanes.axes[value]]
+        return Array(self.k, value, buffer, strides, start)
 
     def suits_vectors(self, array: Array) -> bool:
         """True if an argument may be read in place."""
@@ -141,18 +165,18 @@ class Nest:
         elif is_long_fold(node):
             self._contract(Contraction(node), target)
         else:
-            with self.over(value.type.static_shape, self._elementwise_axis(value)) as (at, _):
+            with self.over(self.shape(value), self._elementwise_axis(value)) as (at, _):
                 target.store(at, self.elements.at(value, at))
 
     def _elementwise_axis(self, value: Value) -> int | None:
         """Return the vector axis: a short one will do for functions of the math library."""
-        axis, shape = self.axes.get(value), value.type.static_shape
+        axis, shape = self.axes.get(value), self.shape(value)
         if axis is None and self.has_vectors and shape and shape[-1] == SHORT:
             return value.rank - 1 if self.elements.calls_functions(value) else None
         return axis
 
     def copy(self, source: Array, target: Array) -> None:
-        value, shape = source.value, source.value.type.static_shape
+        value, shape = source.value, self.shape(source.value)
         if value not in self.axes and source.strides == target.strides:
             flat, count = (1,), math.prod(shape)  # both are dense: one loop, not one per axis
             short = self.has_vectors or count <= _MOST_COPIES
@@ -170,11 +194,12 @@ class Nest:
         assert found is not None, "`is_in_pieces` says so"
         if found.fill is not None:
             value = real(literal(found.fill, node.result.dtype))
-            with self.over(node.result.type.static_shape, self.axes.get(node.result)) as (at, _):
+            with self.over(self.shape(node.result), self.axes.get(node.result)) as (at, _):
                 target.store(at, value)
         for piece in found.pieces:
             first = [upper(interval.start) for interval in piece.box]
-            shape = tuple(upper(interval.stop) - upper(interval.start) for interval in piece.box)
+            extents = [upper(interval.stop) - upper(interval.start) for interval in piece.box]
+            shape = tuple(map(min, extents, self.shape(node.result)))
             with self.over(shape, self._vector_axis(node.result, shape)) as (at, _):
                 moved = tuple(i + start for i, start in zip(at, first, strict=True))
                 target.store(moved, self.elements.piece(node, piece, moved))
