@@ -189,6 +189,60 @@ def test_a_start_near_the_solution_saves_iterations_and_keeps_it() -> None:
     np.testing.assert_allclose(warm.x, again.x, atol=1e-9)
 
 
+@rlx.jit
+@rlx.vmap
+def solved_from(start: QPSolution, *arguments: Any) -> QPSolution:
+    return solve_qp(*arguments, start=start)
+
+
+def test_any_start_leads_to_the_minimum() -> None:
+    """The solution itself takes one system, where its active bounds are plain."""
+    grown = [padded(drawn(*each)) for each in PROBLEMS]
+    given = [np.stack([problem[name] for problem in grown]) for name in NAMES]
+    found = solved(*given)
+    rng = np.random.default_rng(5)
+    starts = {
+        "itself": found,
+        "another": QPSolution(*(np.roll(np.asarray(part), 7, 0) for part in found)),
+        "nothing": QPSolution(*map(np.zeros_like, found)),
+        "noise": QPSolution(*(rng.normal(size=part.shape) for part in found[:4]), *found[4:]),
+        "nan": QPSolution(*(np.full_like(part, np.nan) for part in found[:4]), *found[4:]),
+    }
+    for name, start in starts.items():
+        again = solved_from(start, *given)
+        if name == "nan":  # a point from which nothing leads on
+            assert (np.asarray(again.status) == Status.FAILED).all()
+            continue
+        assert (np.asarray(again.status) == Status.SOLVED).all(), name
+        for problem, x, other in zip(grown, np.asarray(again.x), np.asarray(found.x), strict=True):
+            least = cost(problem, other)
+            assert violation(problem, x) < 1e-7, name
+            assert abs(cost(problem, x) - least) < 1e-6 * (1 + abs(least)), name
+        if name == "itself":
+            assert np.median(again.iterations) == 1
+
+
+def test_problems_without_solution_are_named_from_any_start() -> None:
+    grown = [padded(problem) for problem, _ in IMPOSSIBLE.values()]
+    given = [np.stack([problem[name] for problem in grown]) for name in NAMES]
+    found = solved_from(solved(*given), *given)
+    named = dict(zip(IMPOSSIBLE, map(Status, map(int, found.status)), strict=True))
+    assert named == {name: status for name, (_, status) in IMPOSSIBLE.items()}
+
+
+def test_derivatives_are_those_of_the_solution_from_any_start() -> None:
+    start = box(*BOX)
+
+    def total(*arguments: Any, **start: Any) -> Any:
+        found = solve_qp(*arguments, tolerance=1e-11, **start)
+        return (found.x * found.x).sum() + found.y.sum()
+
+    cold = rlx.jit(rlx.grad(total, argnums=tuple(range(7))))(*BOX)
+    warm = rlx.jit(rlx.grad(lambda *a: total(*a, start=start), argnums=tuple(range(7))))(*BOX)
+    for one, other in zip(cold, warm, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 def test_derivatives_of_a_solution_are_those_of_finite_differences() -> None:
     rng = np.random.default_rng(0)
     weights = rng.normal(size=3), rng.normal(size=1)
