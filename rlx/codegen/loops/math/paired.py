@@ -15,6 +15,7 @@ from rlx.codegen.loops.math.trigonometry import (
     flip_sign,
     reduce_argument,
     sine_and_cosine,
+    unless_small,
 )
 from rlx.codegen.loops.nodes import Call, Expr, Function, Prim
 
@@ -37,7 +38,9 @@ def sine_and_cosine_function(*, single: bool) -> Function:
     param = m.parameter("x", Prim.F32)
     x = E(param)
     magnitude = m.let("magnitude", abs(x))
-    near = _both(m, x, reduce_near(m, magnitude, single=single))
+    # Small arguments need no reduction: compilers branch around it.
+    reduced = unless_small(m, magnitude, reduce_near(m, magnitude, single=single))
+    near = _both(m, x, reduced)
     far = call(_far_function(), x)
     result = select(magnitude <= near_limit(single=single), near, far)
     doc = "Sine in the upper half, cosine in the lower, within 1 ulp; NaN at infinity."

@@ -41,13 +41,18 @@ def signed(word: int, bits: int) -> int:
 
 def reduce_argument(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
     """Return the quadrant (i32) and the remainder from it as a value and a small correction."""
-    quadrant, high, low = (_reduce_f32 if m.prim is Prim.F32 else _reduce_f64)(m, magnitude)
+    reduced = (_reduce_f32 if m.prim is Prim.F32 else _reduce_f64)(m, magnitude)
+    return unless_small(m, magnitude, reduced)
+
+
+def unless_small(m: FunctionBuilder, magnitude: E, reduced: tuple[E, E, E]) -> tuple[E, E, E]:
+    """Return what is reduced, or a magnitude that is small as it is."""
+    quadrant, high, low = reduced
     small = m.let("small", magnitude < math.pi / 4)
-    zero = m.constant(0.0)
     return (
         m.let("quadrant", select(small, const(0, Prim.I32), quadrant)),
         m.let("r", select(small, magnitude, high)),
-        m.let("r_low", select(small, zero, low)),
+        m.let("r_low", select(small, m.constant(0.0), low)),
     )
 
 
