@@ -35,7 +35,13 @@ from rlx.codegen.kernels.values import compute_prim, literal, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, call, fma
 from rlx.codegen.loops.math import build_function
-from rlx.codegen.loops.math.near import NEAR_FUNCTIONS, branches_on_angle, near_function
+from rlx.codegen.loops.math.near import (
+    NEAR_FUNCTIONS,
+    REDUCED,
+    branches_on_angle,
+    function_of_reduced,
+    reduced_part,
+)
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
@@ -137,6 +143,8 @@ class RegionValues(Elements):
     """True where one function computes sine and cosine (`math.paired`)."""
     angles: dict[int, Angle] = field(default_factory=dict)
     """Functions of angles, by identity of the value."""
+    reduced: dict[int, tuple[Expr, ...]] = field(default_factory=dict)
+    """An angle and what is left of it in its quadrant (`REDUCED`), by identity of each of these."""
     words: dict[int, str] = field(default_factory=dict)
     """Names of values inside of functions that are spelled out, by identity."""
     targets: Mapping[Value, Buffer] = field(default_factory=dict)
@@ -228,7 +236,8 @@ class RegionValues(Elements):
             return call(build_function(node.op.name, x.type.prim), x)
         readers = (each for each in self.body.nodes if operand in each.operands)
         names = dict.fromkeys(n.op.name for n in readers if n.op.name in NEAR_FUNCTIONS)
-        near = {name: self._near(name, x) for name in names}
+        reduced = self._reduced(x)
+        near = {name: self._near(name, x, reduced) for name in names}
         for name in names:
             far = self.far(name, x.node)
             self.angles.setdefault(id(far.node), Angle(x.node, near[name], names))
@@ -238,11 +247,20 @@ class RegionValues(Elements):
         """Return a function of an angle, as the call that serves every angle."""
         return self.numbers.of(call(build_function(name, x.type.prim), E(x)))
 
-    def _near(self, name: str, x: E) -> Expr:
-        """Return a function of a near argument, spelled out."""
-        single = self.avoids_doubles and x.type.prim is Prim.F32
-        function = near_function(name, x.type.prim, single=single)
-        known = {function.params[0].name: x.node}
+    def _reduced(self, x: E) -> tuple[Expr, ...]:
+        """Return what is left of an angle in its quadrant, as the calls that compute it."""
+        prim = x.type.prim
+        single = self.avoids_doubles and prim is Prim.F32
+        parts = (reduced_part(part, prim, single=single) for part in REDUCED)
+        found = tuple(self.numbers.of(call(part, x)).node for part in parts)
+        self.reduced.update((id(part), (x.node, *found)) for part in found)
+        return found
+
+    def _near(self, name: str, x: E, reduced: tuple[Expr, ...]) -> Expr:
+        """Return a function of a near argument, spelled out but for the reduction."""
+        function = function_of_reduced(name, x.type.prim)
+        names = (param.name for param in function.params)
+        known: dict[str, Expr] = dict(zip(names, (x.node, *reduced), strict=True))
 
         def of(expr: Expr) -> Expr:
             def bound(part: Expr) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -26,10 +27,21 @@ from rlx.codegen.kernels.values import store
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, call, const
 from rlx.codegen.loops.math import build_function
-from rlx.codegen.loops.math.near import near_limit
-from rlx.codegen.loops.nodes import Binary, Buffer, Const, Expr, Load, Local, Prim, Status, Var
+from rlx.codegen.loops.math.near import REDUCED, near_limit
+from rlx.codegen.loops.nodes import (
+    Binary,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    Load,
+    Local,
+    Prim,
+    Status,
+    Var,
+)
 from rlx.codegen.loops.value_numbers import is_absent
-from rlx.codegen.loops.visit import operands, with_operands
+from rlx.codegen.loops.visit import operands, rewrite_expression, with_operands
 from rlx.dataclass import dataclass
 from rlx.errors import Source
 from rlx.ir import ops
@@ -197,7 +209,7 @@ class Emission:
     def _takes_name(self, node: Expr) -> bool:
         if isinstance(node, Const | Var):
             return False
-        if id(node) in self.region.angles:
+        if id(node) in self.region.angles or id(node) in self.region.reduced:
             return True
         return self.uses[id(node)] > 1 or self._size(node) > LONGEST
 
@@ -216,12 +228,35 @@ class Emission:
     def _name(self, node: Expr) -> None:
         if id(node) in self.named:
             return
-        angle = self.region.angles.get(id(node))
-        if angle is None:
+        angle, reduced = self.region.angles.get(id(node)), self.region.reduced.get(id(node))
+        if angle is not None:
+            self._branch(angle)
+        elif reduced is not None:
+            self._reduce(*reduced)
+        else:
             name = self._called(node)
             self.named[id(node)] = self.k.let(name, self._built_here(node)).node
-        else:
-            self._branch(angle)
+
+    def _reduce(self, angle: Expr, *parts: Expr) -> None:
+        """Declare what is left of an angle in its quadrant; of a small one, all is."""
+        k, x = self.k, self._built(angle)
+        owner = self.region.owners.get(id(parts[0]))
+        self._comment(None if owner is None else owner[0].node.source)
+        calls = [part for part in parts if isinstance(part, Call)]
+        starts = const(0, Prim.I32), abs(x), const(0.0, x.type.prim)
+        found = [k.mutable(name, start) for name, start in zip(REDUCED, starts, strict=True)]
+        self.named.update((id(p), v.node) for p, v in zip(parts, found, strict=True))
+        known: dict[str, Expr] = {calls[0].function.params[0].name: x.node}
+
+        def bound(part: Expr) -> Expr:
+            return known.get(part.name, part) if isinstance(part, Var) else part
+
+        with k.if_(found[1] > math.pi / 4):
+            for let in calls[0].function.lets:
+                value = E(rewrite_expression(let.value, bound))
+                known[let.var.name] = k.let(let.var.name, value).node
+            for variable, each in zip(found, calls, strict=True):
+                variable.set(E(rewrite_expression(each.function.result, bound)))
 
     def _branch(self, angle: Angle) -> None:
         """Declare the functions of an angle, and branch on its size."""

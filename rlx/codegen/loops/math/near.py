@@ -64,6 +64,33 @@ def near_function(name: str, prim: Prim, *, single: bool = False) -> Function:
     return Function(f"near_{name}_{kind}", (param,), tuple(m.lets), result.node, doc)
 
 
+REDUCED = ("quadrant", "r", "low")
+"""What is left of an argument: its quadrant, its distance from it, and what that lacks."""
+
+
+@cache
+def reduced_part(part: str, prim: Prim, *, single: bool = False) -> Function:
+    """Return the function of one of `REDUCED`; the lets of all three are the same."""
+    m = FunctionBuilder(prim)
+    param = m.parameter("x", prim)
+    reduced = reduce_near(m, m.let("magnitude", abs(E(param))), single=single)
+    result = reduced[REDUCED.index(part)]
+    kind = "single" if single else prim
+    doc = f"The {part} of a near argument."
+    return Function(f"near_{part}_{kind}", (param,), tuple(m.lets), result.node, doc)
+
+
+@cache
+def function_of_reduced(name: str, prim: Prim) -> Function:
+    """Return `name` as a function of an argument and of what is left of it."""
+    m = FunctionBuilder(prim)
+    types = {"x": prim, "quadrant": Prim.I32, "r": prim, "low": prim}
+    params = tuple(m.parameter(each, of) for each, of in types.items())
+    result = _OF_REDUCED[name](m, *map(E, params))
+    doc = MATH_FUNCTIONS[name].doc.split(",")[0] + ", of a reduced argument."
+    return Function(f"reduced_{name}_{prim}", params, tuple(m.lets), result.node, doc)
+
+
 def reduce_near(m: FunctionBuilder, magnitude: E, *, single: bool) -> tuple[E, E, E]:
     """Return the quadrant of a near magnitude and what is left of it, as two numbers."""
     wide = _reduce_f32 if m.prim is Prim.F32 else _reduce_f64
