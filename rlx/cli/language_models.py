@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rlx.cli.output import show
 from rlx.cli.progress import progress
+from rlx.language.embedding import EmbeddingModel, load_embedding
 from rlx.language.grammar import Grammar
 from rlx.language.model import LanguageModel, load
 from rlx.language.model_draft import ModelDraft
@@ -48,6 +49,20 @@ def model_of(arguments: Namespace) -> LanguageModel:
 
             model.adapters = read_adapters(arguments.adapters, model.file)
         return model
+
+
+def embedding_of(arguments: Namespace) -> EmbeddingModel:
+    """Return the model of embeddings that the options of a command describe."""
+    with progress(f"reading {arguments.model}"):
+        return load_embedding(
+            arguments.model,
+            pooling=getattr(arguments, "pooling", None),
+            context=arguments.context,
+            backend=arguments.backend,
+            threads=arguments.threads,
+            accuracy=arguments.accuracy,
+            quantize=arguments.quantize,
+        )
 
 
 def answer(model: LanguageModel, prompt: list[int], arguments: Namespace) -> Answer:

@@ -543,8 +543,11 @@ def _add_embed(parser: ArgumentParser) -> None:
         "--text", action="append", required=True, metavar="TEXT", help="may be repeated"
     )
     parser.add_argument(
-        "--pooling", choices=("mean", "cls", "last"), help="default: the one that the model names"
+        "--pooling",
+        choices=("none", "mean", "cls", "last", "rank"),
+        help="default: the one that the model names",
     )
+    parser.add_argument("--query", metavar="TEXT", help="score the texts for it, with a reranker")
     parser.add_argument(
         "--output", metavar="FILE", type=Path, help="write an array; default: print lines of JSON"
     )

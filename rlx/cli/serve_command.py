@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from rlx.cli.language_models import model_of
+from rlx.cli.language_models import embedding_of, model_of
 from rlx.cli.output import show
 from rlx.errors import UnsupportedError
 from rlx.language.config import DecoderConfig
-from rlx.language.embedding import EmbeddingModel, load_embedding
+from rlx.language.embedding import EmbeddingModel
 from rlx.language.model import LanguageModel, open_model
 
 
@@ -23,18 +23,9 @@ def execute(arguments: Namespace) -> int:
             f"rlx serve needs the package {error.name}", remedy="pip install rlx[serve]"
         ) from error
     file = open_model(arguments.model, quantize=arguments.quantize)
+    writes = DecoderConfig.of(file).causal
     model: LanguageModel | EmbeddingModel
-    if DecoderConfig.of(file).causal:
-        model = model_of(arguments)
-    else:
-        model = load_embedding(
-            arguments.model,
-            context=arguments.context,
-            backend=arguments.backend,
-            threads=arguments.threads,
-            accuracy=arguments.accuracy,
-            quantize=arguments.quantize,
-        )
+    model = model_of(arguments) if writes else embedding_of(arguments)
     app = application(
         model,
         name=Path(arguments.model).stem,

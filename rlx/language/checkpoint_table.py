@@ -547,6 +547,7 @@ _OUTSIDE = {
     "embeddings.position_embeddings": "position_embd", "emb_ln": "token_embd_norm",
     "embeddings.token_type_embeddings": "token_types", "embedding_norm": "token_embd_norm",
     "embeddings": "token_embd", "norm_f": "output_norm", "final_layernorm": "output_norm",
+    "pooler.dense": "cls", "classifier": "cls.output",
 }  # fmt: skip
 _ENDINGS = {"gamma": "weight", "beta": "bias"}
 """Of norms in older files."""
@@ -575,7 +576,7 @@ _LAYER = re.compile(r"layers?\.(0|[1-9]\d{0,5})\.(.+)")
 _EXPERT = re.compile(r"(?:mlp|block_sparse_moe)\.experts\.(0|[1-9]\d{0,5})\.(\w+)")
 _IGNORED = re.compile(
     r"(?:model\.)?(?:vision|visual|multi_modal_projector|audio)|.*rotary_emb\.inv_freq$"
-    r"|(?:(?:nomic_)?bert\.)?(?:pooler|cls|embeddings\.position_ids)\b|mtp\."
+    r"|(?:(?:nomic_)?bert\.)?(?:cls|embeddings\.position_ids)\b|mtp\."
 )
 
 

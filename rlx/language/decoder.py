@@ -64,6 +64,8 @@ class Decoder:
     """What keys and values are rounded to when they are kept."""
     tables: dict[object, tuple[Value, ...]] = field(default_factory=dict)
     """Cosines and sines at the positions of the tokens, for each kind of rope."""
+    types: Value | None = None
+    """Which of two texts each token is of; None: all are of the first."""
 
     def hidden(self, tokens: Value) -> Value:
         """Return what the last layer gives for every token."""
@@ -82,11 +84,14 @@ class Decoder:
         if config.embedding_scale != 1.0:
             x = x * config.embedding_scale
         for name, used in (("token_types", 1), ("position_embd", self.rows)):
-            if weights.has(f"{name}.weight"):  # all tokens of one text are of the first type
+            if weights.has(f"{name}.weight"):
                 least = 1 if used == 1 else self.context
                 rows = max(weights.rows(f"{name}.weight"), least)
                 table = weights.array(f"{name}.weight", (rows, config.hidden))
-                x = x + ops.narrow(table, axis=0, start=0, length=used)
+                if used == 1 and rows > 1 and self.types is not None:
+                    x = x + ops.gather(table, self.types, axis=0)
+                else:
+                    x = x + ops.narrow(table, axis=0, start=0, length=used)
         is_last = config.traits.final_norm == "token_embd_norm"
         return x if is_last else self.if_normed(x, "token_embd_norm")
 
@@ -359,21 +364,38 @@ def decoder_graph(
 
 
 def hidden_graph(
-    file: ModelFile, *, rows: Dim, accuracy: Accuracy = "exact"
+    file: ModelFile, *, rows: Dim, accuracy: Accuracy = "exact", ranks: bool = False
 ) -> tuple[Graph, Weights]:
-    """Return the graph of a text's rows `[rows, hidden]`, normalized, and its weights."""
+    """Return the graph of a text's rows `[rows, hidden]`, normalized, and its weights.
+
+    If it `ranks`, it takes two texts in one, the `types` of their tokens, and returns their score,
+    too: what the file's classifier makes of the first row.
+    """
     config, graph, context = DecoderConfig.of(file), Graph("embedding"), upper(rows)
     tokens = graph.input("tokens", (rows,), DType.I32)
+    types = graph.input("types", (rows,), DType.I32) if ranks else None
     weights = Weights(graph, file, config, None, accuracy)
 
     def of_rows(table: Array) -> Value:
         found: Value = ops.narrow(graph.constant(table), axis=0, start=0, length=rows)
         return found
 
-    decoder = Decoder(graph, config, weights, rows, 0, context, None, of_rows, state={})
+    decoder = Decoder(graph, config, weights, rows, 0, context, None, of_rows, {}, types=types)
     normed = decoder.if_normed(decoder.hidden(tokens), config.traits.final_norm)
-    graph.set_outputs([normed])
+    graph.set_outputs([normed, _score(decoder, normed)] if ranks else [normed])
     return graph, weights
+
+
+def _score(decoder: Decoder, rows: Value) -> Value:
+    """Return what the classifier makes of the first row, `[1, 1]`."""
+    weights, width = decoder.weights, decoder.config.hidden
+    first = ops.narrow(rows, axis=0, start=0, length=1)
+    if weights.has("cls.weight"):
+        first = ops.tanh(weights.linear(first, "cls", width))
+    factors = ops.reshape(weights.whole("cls.output.weight", width), shape=(width, 1))
+    score = ops.matmul(first, factors)
+    has_bias = weights.has("cls.output.bias")
+    return score + weights.vector("cls.output.bias", 1) if has_bias else score
 
 
 def sequence_logits(

@@ -3,6 +3,9 @@
     model = rlx.language.load_embedding("nomic-embed-text-v1.5.gguf")
     vectors = model.embed(["search_query: a", "search_document: b"])  # f32[2, 768]
 
+    model = rlx.language.load_embedding("reranker.gguf")
+    scores = model.scores("which texts answer this?", ["one", "another"])  # f32[2]
+
 One program is compiled for texts of all lengths, at the first text.
 """
 
@@ -11,13 +14,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlx.dataclass import dataclass
-from rlx.errors import InputError
+from rlx.errors import InputError, UnsupportedError
 from rlx.ir.shape import Dim
 from rlx.language.checkpoint import Checkpoint
 from rlx.language.checks import checked_tokens
@@ -34,8 +37,11 @@ from rlx.runtime.executable import Executable
 if TYPE_CHECKING:
     from rlx.runtime.reference import ReferenceExecutable
 
+TextPooling: TypeAlias = Literal["none", "mean", "cls", "last", "rank"]
+"""How the rows of a text become a vector; "none": they stay; "rank": two texts get a score."""
+
 _BY_NUMBER = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
-"""Of `pooling_type` in GGUF files: "none" and "rank", the score of a pair of texts, are refused."""
+"""Of `pooling_type` in GGUF files."""
 _BY_SETTING = {
     "pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
     "pooling_mode_lasttoken": "last",
@@ -50,7 +56,7 @@ class EmbeddingModel:
     file: ModelFile
     context: int
     """The tokens of the longest text."""
-    pooling: Pooling
+    pooling: TextPooling
     backend: str = "auto"
     threads: int | None = None
     accuracy: Accuracy = "exact"
@@ -65,6 +71,7 @@ class EmbeddingModel:
 
     def embed(self, texts: str | Sequence[str], *, normalize: bool = True) -> NDArray[np.float32]:
         """Return a vector for each text, `[texts, hidden]`: of length 1 if `normalize`."""
+        self.require_pooling(*get_args(Pooling))
         given = [texts] if isinstance(texts, str) else list(texts)
         tokens = [self.tokenizer.encode_whole(text) for text in given]
         vectors = np.zeros((len(given), self.config.hidden), np.float32)
@@ -79,9 +86,35 @@ class EmbeddingModel:
         """Return what the model gives for each token of a text, `[tokens, hidden]`."""
         checked = checked_tokens(tokens, self.config.vocabulary)
         self.require_fits(checked)
+        return np.asarray(self._run(checked, [0] * len(checked))[0])
+
+    def scores(self, query: str, documents: Sequence[str]) -> NDArray[np.float32]:
+        """Return how well each document answers a query, by the file's classifier."""
+        pairs = [self.tokenizer.encode_pair(query, document) for document in documents]
+        return np.array([self.score(*pair) for pair in pairs], np.float32)
+
+    def score(self, tokens: Sequence[int], types: Sequence[int]) -> float:
+        """Return the score of two texts, given as `TextTokenizer.encode_pair` gives them."""
+        self.require_pooling("rank")
+        self.require_fits(tokens)
+        return float(self._run(tokens, types)[1][0, 0])
+
+    def require_pooling(self, *known: str) -> None:
+        """Raise InputError unless the model's rows are pooled in one of some ways."""
+        if self.pooling not in known:
+            use = {"none": "rows, one for each token", "rank": "scores, of two texts each"}
+            raise InputError(
+                f"{self.file.path} has the pooling {self.pooling!r}, not {' or '.join(known)}",
+                remedy=f"ask for {use.get(self.pooling, 'vectors of texts, by embed')}",
+            )
+
+    def _run(self, tokens: Sequence[int], types: Sequence[int]) -> Sequence[NDArray[np.float32]]:
+        inputs = [tokens, types] if self.pooling == "rank" else [tokens]
         with self.file.releasing():
-            (rows,) = self._program(np.array(checked, np.int32))
-        return np.asarray(rows)
+            found: Sequence[NDArray[np.float32]] = self._program(
+                *(np.array(each, np.int32) for each in inputs)
+            )
+        return found
 
     def require_fits(self, tokens: Sequence[int]) -> None:
         """Raise InputError for a text that has no tokens or too many."""
@@ -105,7 +138,8 @@ class EmbeddingModel:
         from rlx.language.decoder import hidden_graph  # all ops, which this module needs not
 
         rows = Dim("rows", min=1, max=self.context)
-        graph, weights = hidden_graph(self.file, rows=rows, accuracy=self.accuracy)
+        ranks = self.pooling == "rank"
+        graph, weights = hidden_graph(self.file, rows=rows, accuracy=self.accuracy, ranks=ranks)
         return compile_graph(
             graph, backend=self.backend, threads=self.threads, params=weights.values
         )
@@ -114,7 +148,7 @@ class EmbeddingModel:
 def load_embedding(
     path: str | os.PathLike[str],
     *,
-    pooling: Pooling | None = None,
+    pooling: TextPooling | None = None,
     context: int | None = None,
     backend: str = "auto",
     threads: int | None = None,
@@ -134,9 +168,16 @@ def load_embedding(
     if found is None:
         raise InputError(
             f"{file.path} does not say how rows are pooled",
-            remedy=f"give pooling, one of: {', '.join(get_args(Pooling))}",
+            remedy=f"give pooling, one of: {', '.join(get_args(TextPooling))}",
         )
-    require_one_of("pooling", found, get_args(Pooling))
+    require_one_of("pooling", found, get_args(TextPooling))
+    if found == "rank" and (
+        DecoderConfig.of(file).causal or "cls.output.weight" not in file.tensors
+    ):
+        raise UnsupportedError(
+            f"{file.path} is no encoder with a classifier, which scores pairs of texts",
+            remedy="use the file of a reranker such as a BERT with cls.output, or another pooling",
+        )
     return EmbeddingModel(file, size, found, backend, threads, accuracy)
 
 
@@ -151,4 +192,6 @@ def stated_pooling(file: ModelFile) -> Any:
         name for name in settings if name.startswith("pooling_mode_") and settings[name] is True
     ]
     modes = [_BY_SETTING.get(name, name) for name in names]
+    if not settings and "cls.output.weight" in file.tensors:
+        return "rank"
     return " and ".join(modes) if modes else settings.get("pooling_mode")

@@ -9,10 +9,21 @@ from rlx.errors import FormatError, InputError
 
 def encoded(library: Any, text: str, *, with_special: bool = False) -> list[int]:
     """Return the tokens that the library makes of a text."""
+    found: list[int] = _encoding(library, text, with_special=with_special).ids
+    return found
+
+
+def encoded_pair(library: Any, first: str, second: str) -> tuple[list[int], list[int]]:
+    """Return the tokens of two texts with those around them, and which text each is of: 0 or 1."""
+    found = _encoding(library, first, second, with_special=True)
+    return found.ids, found.type_ids
+
+
+def _encoding(library: Any, *texts: str, with_special: bool) -> Any:
+    text = " ".join(texts)
     try:
         text.encode()
-        found: list[int] = library.encode(text, add_special_tokens=with_special).ids
-        return found
+        return library.encode(*texts, add_special_tokens=with_special)
     except UnicodeEncodeError as error:
         raise InputError(
             f"a text has the character {text[error.start]!r}, which is no Unicode text",

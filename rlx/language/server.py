@@ -124,6 +124,7 @@ def application(
         service = _Encoding(model, name, chosen, encoder)
         start, close = _nothing, encoder.close
         posts = {"/v1/chat/completions": service.refuse, "/v1/completions": service.refuse}
+        posts["/v1/rerank"] = service.rerank
     else:
         require_keep(keep, model.context)
         engine = Engine(model, slots, ends=model.tokenizer.end_tokens, keep=keep)
@@ -246,7 +247,29 @@ class _Encoding(_Service):
     engine: EncoderEngine
 
     async def pooled(self, prompts: list[list[int]], request: Request) -> list[Array] | None:
+        self.engine.model.require_pooling(*get_args(Pooling))
         return await _unless_left(request, self.engine.pooled(prompts))
+
+    async def rerank(self, request: Request, body: Body) -> Response:
+        """Answer with the scores of documents for a query, the best first."""
+        query, documents = body.fields.get("query"), body.fields.get("documents")
+        if not isinstance(query, str):
+            raise body.error("query", "a string")
+        if not isinstance(documents, list) or not all(isinstance(d, str) for d in documents):
+            raise body.error("documents", "a list of strings")
+        most = body.integer("top_n", len(documents), 0, 1 << 31)
+        self.engine.model.require_pooling("rank")
+        pairs = [self.model.tokenizer.encode_pair(query, each) for each in documents]
+        scores = await _unless_left(request, self.engine.scores(pairs))
+        if scores is None:
+            return Response(status_code=499)
+        best = sorted(range(len(scores)), key=lambda number: -scores[number])[:most]
+        found = [{"index": number, "relevance_score": scores[number]} for number in best]
+        count = sum(len(tokens) for tokens, _ in pairs)
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        return JSONResponse(
+            {"object": "list", "results": found, "model": self.name, "usage": usage}
+        )
 
     async def refuse(self, request: Request, body: Body) -> Response:
         """Refuse to write."""

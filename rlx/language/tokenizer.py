@@ -17,7 +17,7 @@ from rlx.dataclass import dataclass
 from rlx.errors import FormatError, UnsupportedError
 from rlx.language.chat_template import prompt
 from rlx.language.checkpoint import Checkpoint
-from rlx.language.encoding import encoded
+from rlx.language.encoding import encoded, encoded_pair
 from rlx.language.model_file import ModelFile
 from rlx.language.pre_tokenizers import BY_NAME, PreTokenizer
 
@@ -104,6 +104,10 @@ class TextTokenizer:
     def encode_whole(self, text: str) -> list[int]:
         """Return the tokens of a text of its own, with those that models put around it."""
         return encoded(self.library, text, with_special=True)
+
+    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        """Return the tokens of two texts as one, and which of them each is of: 0 or 1."""
+        return encoded_pair(self.library, first, second)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens; special tokens are left out."""
@@ -303,7 +307,10 @@ def _surround(library: Any, tokens: list[str], start: int | None, end: int | Non
         for name in ("start", "text", "end")
         if name == "text" or named[name] is not None
     ]
-    library.post_processor = processors.TemplateProcessing(single=single, special_tokens=given)
+    pair = [*single, *(f"{part.replace('$A', '$B')}:1" for part in single if part != "start")]
+    library.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=given
+    )
 
 
 def _add_special(library: Any, file: ModelFile, tokens: list[str]) -> None:

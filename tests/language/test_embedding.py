@@ -93,6 +93,44 @@ def test_rows_are_those_of_transformers(architecture: str, form: str, tmp_path: 
         assert np.abs(ours.rows(tokens) - theirs).max() < 1e-5 * np.abs(theirs).max()
 
 
+@pytest.mark.parametrize("form", ["gguf", "folder"])
+def test_scores_are_those_of_transformers(form: str, tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+    transformers = import_transformers()
+    torch.manual_seed(0)
+    config = transformers.BertConfig(**COMMON, num_labels=1, attn_implementation="eager")
+    model = transformers.BertForSequenceClassification(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    path = tmp_path
+    if form == "folder":
+        model.save_pretrained(tmp_path)
+    else:
+        head = {
+            "cls": model.bert.pooler.dense, "cls.output": model.classifier,
+        }  # fmt: skip
+        tensors = tensors_of(model.bert) | {
+            f"{name}.{ending}": getattr(layer, ending).detach().numpy()
+            for name, layer in head.items()
+            for ending in ("weight", "bias")
+        }
+        path = write_model(
+            tmp_path / "m.gguf", "bert", tensors, packed=False, context_length=64, pooling_type=4,
+            **{"attention.head_count_kv": HEADS, "attention.layer_norm_epsilon": 1e-12,
+               "attention.causal": False},
+        )  # fmt: skip
+    ours = load_embedding(path, threads=1)
+    tokens = np.random.default_rng(0).integers(0, VOCABULARY, 20).tolist()
+    for first in (7, 12):
+        types = [0] * first + [1] * (20 - first)
+        with torch.no_grad():
+            given = torch.tensor([tokens]), None, torch.tensor([types])
+            theirs = float(model(*given).logits[0, 0])
+        assert abs(ours.score(tokens, types) - theirs) < 1e-5 * max(1, abs(theirs))
+    with pytest.raises(InputError, match="has the pooling 'rank', not mean or cls or last"):
+        ours.embed("a")
+
+
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁un", "aff", "able", "▁able", "▁a", "▁!", "▁strasse",
          "▁日", "s"]  # fmt: skip
 
@@ -169,13 +207,35 @@ def test_what_is_no_embedding_is_refused(tmp_path: Path) -> None:
     unsaid = write_model(tmp_path / "u.gguf", "qwen3", random_weights(), packed=False)
     with pytest.raises(InputError, match="does not say how rows are pooled"):
         load_embedding(unsaid)
-    for number, name in ((0, "none"), (4, "rank"), (7, "7")):
-        other = embedding_file(tmp_path / "o.gguf", {"qwen3.pooling_type": number})
-        with pytest.raises(InputError, match=f"there is no pooling '{name}'"):
-            load_embedding(other)
+    other = embedding_file(tmp_path / "o.gguf", {"qwen3.pooling_type": 7})
+    with pytest.raises(InputError, match="there is no pooling '7'"):
+        load_embedding(other)
+    with pytest.raises(UnsupportedError, match="is no encoder with a classifier"):
+        load_embedding(path, pooling="rank")
     encoder = embedding_file(tmp_path / "e.gguf", {"qwen3.attention.causal": False})
     with pytest.raises(UnsupportedError, match="writes no text"):
         load(encoder)
+
+
+def test_rows_that_are_not_pooled_stay(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    path = embedding_file(tmp_path / "m.gguf", {"qwen3.pooling_type": 0})
+    model = load_embedding(path, threads=1)
+    assert model.pooling == "none"
+    rows = model.rows(model.tokenizer.encode_whole("a able!"))
+    np.testing.assert_array_equal(
+        rows[-1], load_embedding(path, pooling="last").pooled([2, 8, 7, 9, 3])
+    )
+    with pytest.raises(InputError, match="has the pooling 'none'"):
+        model.embed("a")
+    with pytest.raises(InputError, match="has the pooling 'none', not rank"):
+        model.scores("a", ["b"])
+
+
+def test_pairs_are_cut_like_texts(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    tokenizer = TextTokenizer.of(read(embedding_file(tmp_path / "m.gguf")))
+    assert tokenizer.encode_pair("able", "a!") == ([2, 7, 3, 8, 9, 3], [0, 0, 0, 1, 1, 1])
 
 
 def test_folders_of_sentence_transformers_say_their_pooling(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from rlx.language.streaming import TextStream
 from rlx.language.text import Text
 from rlx.language.weights import Weights
 from rlx.runtime.compile import compile as compile_graph
-from tests.language.tiny import random_weights, write_model
+from tests.language.tiny import HIDDEN, random_weights, write_model
 
 httpx: Any = pytest.importorskip("httpx")
 pytest.importorskip("starlette")
@@ -391,6 +391,30 @@ def test_an_encoder_answers_with_its_vectors(pooling: int, tmp_path: Path) -> No
         ("/v1/embeddings", {}), (CHAT, {"messages": HELLO}), (PLAIN, {"prompt": "a"}),
     ):  # fmt: skip
         assert served.post(path_, body).status_code == 400
+    served.close()
+
+
+def test_documents_are_ranked_for_a_query(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    head = {"cls.output.weight": rng.standard_normal((1, HIDDEN)).astype(np.float32)}
+    keys = {"attention.causal": False, "pooling_type": 4}
+    path = write_model(tmp_path / "m.gguf", "llama", random_weights() | head, packed=False, **keys)
+    served = Served(load_embedding(path, context=16, threads=1))
+    documents = ["cde", "fg", "abc"]
+    scores = load_embedding(path, context=16, threads=1).scores("ab", documents)
+    best = np.argsort(-scores)
+    for most in (None, 2):
+        asked = {"query": "ab", "documents": documents} | ({"top_n": most} if most else {})
+        answer = served.post("/v1/rerank", asked).json()
+        assert [each["index"] for each in answer["results"]] == best[:most].tolist()
+        found = [each["relevance_score"] for each in answer["results"]]
+        np.testing.assert_allclose(found, scores[best][:most], rtol=1e-5)
+    for body in (
+        {"documents": documents}, {"query": "ab", "documents": "cde"},
+        {"query": "ab", "documents": ["a" * 40]},
+    ):  # fmt: skip
+        assert served.post("/v1/rerank", body).status_code == 400
+    assert served.post("/v1/embeddings", {"input": "ab"}).status_code == 400
     served.close()
 
 
