@@ -1,5 +1,5 @@
 # From a fresh clone: `make demo` runs a real model, `make examples` draws pictures, `make test`
-# runs every test on a share of its cases, `make full` on all, `make docs` builds the documentation.
+# runs the tests, `make full` with every costly case, `make docs` builds the documentation.
 # Each target makes its own virtual environment in .venv first.
 
 # Without bytecode files every process of the tests would compile all of rlx again.
@@ -27,15 +27,14 @@ examples: $(VENV)/.examples
 	$(BIN)/python -m examples.sequence --output build
 	$(BIN)/python -m examples.read_text --output build
 
-# Types take a minute of one core, so the tests begin at the same time. Of each test's cases one in
-# DRAW runs, and LEAST at least of those that are not slow; all of those marked `whole`.
-DRAW_test := 8
-DRAW_full := 1
+# Types take a minute of one core, so the tests begin at the same time. `make test` leaves out a part
+# of the cases of tests that are marked `costly`, `make full` none.
+CASES_test := --share
 test full: $(VENV)/.test
-	$(MAKE) --no-print-directory -j2 lint pytest DRAW=$(DRAW_$@)
+	$(MAKE) --no-print-directory -j2 lint pytest CASES=$(CASES_$@)
 
 pytest: $(VENV)/.test
-	$(PYTEST) --draw $(or $(DRAW),1) --at-least $(or $(LEAST),1) --durations=20
+	$(PYTEST) $(CASES) --durations=20
 
 # What reads programs of JAX and PyTorch, and tests of other folders that compare with them or with
 # transformers, in an environment that has these. Without them such tests are skipped; here that

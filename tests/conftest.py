@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.selection import current_commit, idle_samples, not_drawn
+from tests.selection import costly_rest, current_commit, idle_samples, not_drawn
 
 # Hundreds of tests start a Python that imports rlx. Without bytecode, as some container images
 # have it, each compiles nine hundred modules first: 1.5 s of CPU, with it 0.5.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# The machine code that a test names: no first tier answers for it, and none is made in vain.
+os.environ["RLX_WAIT"] = "1"
 
 _GOLDEN = Path(__file__).parent / "codegen" / "golden"
 
@@ -24,8 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
     words = "run one in N of each test's cases, at least one, drawn by the commit"
     parser.addoption("--draw", type=int, default=1, metavar="N", help=words)
-    words = "of the cases that are not slow, at least M of each test's"
-    parser.addoption("--at-least", type=int, default=1, metavar="M", help=words)
+    words = "run one in n of the cases of each test with the marker costly(n), all of the others"
+    parser.addoption("--share", action="store_true", help=words)
     parser.addoption("--drawn-by", metavar="WORD", help="draw by this instead of the commit")
 
 
@@ -33,10 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name what draws before pytest-xdist hands the options on: all processes draw the same."""
     if config.option.draw < 1:
         raise pytest.UsageError(f"--draw {config.option.draw}: one in how many? 1 or more")
-    if config.option.at_least < 1:
-        raise pytest.UsageError(f"--at-least {config.option.at_least}: how many cases? 1 or more")
     if config.option.drawn_by is None:
-        config.option.drawn_by = current_commit() if config.option.draw > 1 else ""
+        draws = config.option.draw > 1 or config.option.share
+        config.option.drawn_by = current_commit() if draws else ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -53,7 +54,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     idle = idle_samples(items)
     left = [item for item in items if item not in idle]
     option = config.option
-    out = [*idle, *not_drawn(left, option.draw, option.drawn_by, option.at_least)]
+    out = [*idle, *not_drawn(left, option.draw, option.drawn_by)]
+    if option.share:
+        out += costly_rest(left, option.drawn_by)
     if out:
         config.hook.pytest_deselected(items=out)
         gone = set(map(id, out))
@@ -64,11 +67,13 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say which share of the cases ran, and how to run it again, or all."""
-    draw, by, least = config.option.draw, config.option.drawn_by, config.option.at_least
+    draw, by = config.option.draw, config.option.drawn_by
     if draw > 1:
-        few = f" --at-least {least}" if least > 1 else ""
-        again = f"the same again: --draw {draw}{few} --drawn-by {by}; all: make full"
+        again = f"the same again: --draw {draw} --drawn-by {by}; all: make full"
         terminalreporter.write_line(f"one in {draw} of each test's cases, drawn by {by} ({again})")
+    if config.option.share:
+        again = f"the same again: --share --drawn-by {by}; all: make full"
+        terminalreporter.write_line(f"a share of costly cases, drawn by {by}; all others ({again})")
 
 
 def pytest_collection_finish() -> None:

@@ -1,9 +1,9 @@
-"""Which of the collected tests a run takes: a draw of each test's cases, and no idle samples.
+"""Which of the collected tests a run takes: all, or a draw of each test's cases.
 
 Many tests cross ops, dtypes, edges and flags: tens of thousands of cases. `--draw N` takes one in N
 of each test's, at least one, so every test runs, and those that the commit drew: the next commit
-draws others. `--at-least M` takes M of a test's cases that are not slow: small tables run whole.
-Without the options all run, and those of a test with the marker `whole` always.
+draws others. Those of tests with the marker `whole` run all. `--share` takes one in n of the cases
+of tests with the marker `costly(n)`, and all of the others.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def current_commit() -> str:
     return done.stdout.strip() or "none"
 
 
-def drawn(names: Iterable[str], among: int, by: str, least: int = 1) -> set[str]:
-    """Return one in `among` of a test's cases, at least `least`: which, depends on `by`.
+def drawn(names: Iterable[str], among: int, by: str) -> set[str]:
+    """Return one in `among` of a test's cases, at least one: which, depends on `by`.
 
     Tests of one file draw alike: cases of the same name share what a fixture makes for them.
     """
@@ -40,27 +40,36 @@ def drawn(names: Iterable[str], among: int, by: str, least: int = 1) -> set[str]
         return hashlib.sha256(f"{by} {file} {case}".encode()).digest()
 
     ordered = sorted(names, key=order)
-    return set(ordered[: max(least, -(-len(ordered) // among))])
+    return set(ordered[: -(-len(ordered) // among)])
 
 
-def not_drawn(
-    items: Sequence[pytest.Item], among: int, by: str, least: int = 1
-) -> list[pytest.Item]:
+def not_drawn(items: Sequence[pytest.Item], among: int, by: str) -> list[pytest.Item]:
     """Return the items that a draw of one in `among` of each test's cases leaves out.
 
-    Of those that are not slow it leaves `least`. Slow cases of a test are drawn by themselves.
+    Slow cases of a test are drawn by themselves.
     """
     cases: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for item in items:
         if not item.get_closest_marker("whole"):
             is_slow = item.get_closest_marker("slow") is not None
             cases[_test_of(item), is_slow].append(item.nodeid)
-    out = {
-        name
-        for (_, is_slow), names in cases.items()
-        for name in {*names} - drawn(names, among, by, 1 if is_slow else least)
-    }
+    out = {name for names in cases.values() for name in {*names} - drawn(names, among, by)}
     return [item for item in items if item.nodeid in out]
+
+
+def costly_rest(items: Sequence[pytest.Item], by: str) -> list[pytest.Item]:
+    """Return the items that a draw of one in n of the cases of each `costly(n)` test leaves out."""
+    costly: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("costly"):
+            costly[_test_of(item)].append(item)
+    out: list[pytest.Item] = []
+    for cases in costly.values():
+        mark = cases[0].get_closest_marker("costly")
+        assert mark is not None
+        taken = drawn([case.nodeid for case in cases], mark.args[0], by)
+        out += [case for case in cases if case.nodeid not in taken]
+    return out
 
 
 def idle_samples(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.selection import drawn, idle_samples, not_drawn
+from tests.selection import costly_rest, drawn, idle_samples, not_drawn
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,12 +50,11 @@ def test_a_draw_takes_a_share_of_every_test_and_never_none(by: str) -> None:
     assert not not_drawn([*MANY, ALONE], 1, by)
 
 
-@pytest.mark.parametrize(("least", "quick"), [(1, 2), (4, 4), (10, 10), (99, 10)])
-def test_a_draw_takes_some_at_least_of_the_cases_that_are_not_slow(least: int, quick: int) -> None:
-    slow = [item(f"test.py::many[slow{i}]", pytest.mark.slow) for i in range(10)]
-    out = not_drawn([*MANY, *slow], 8, "3c5f", least)
-    assert len(MANY) - sum(each in MANY for each in out) == quick
-    assert len(slow) - sum(each in slow for each in out) == 2
+def test_a_share_leaves_out_costly_cases_alone() -> None:
+    costly = [item(f"test.py::costly[{i}]", pytest.mark.costly(4)) for i in range(10)]
+    out = costly_rest([*MANY, *costly, ALONE], "3c5f")
+    assert len(out) == 7
+    assert all(each in costly for each in out)
 
 
 def test_a_draw_depends_on_the_commit_alone_and_commits_draw_all() -> None:
@@ -88,8 +87,11 @@ def test_the_option_draws_says_so_and_can_be_repeated() -> None:
     assert set(some) == drawn_of_all(every, 3, "3c5f")
     assert len(some) < len(every)
     assert "one in 3 of each test's cases, drawn by 3c5f" in text
-    for option in ("--draw", "--at-least"):
-        assert f"{option} 0" in collected(option, "0")[1]
+    assert "--draw 0" in collected("--draw", "0")[1]
+
+
+def test_a_share_says_so() -> None:
+    assert "a share of costly cases, drawn by 3c5f" in collected("--share", "--drawn-by", "3c5f")[1]
 
 
 def drawn_of_all(names: list[str], among: int, by: str) -> set[str]:

@@ -25,8 +25,8 @@ def main() -> None:
     single = World(0, 1, MpiConnection(own, Lockstep(own)))
     everybody, alone = Mesh({"data": world.size}), Mesh({"data": 1}, single)
     absent = join_jax(ranks)
-    steps = [step_row(name, ranks, everybody, alone, options) for name in STEPS]
-    overlaps = [overlap_row(name, ranks, everybody, options) for name in STEPS]
+    steps = [step_row(name, ranks, everybody, alone, options) for name in options.steps]
+    overlaps = [overlap_row(name, ranks, everybody, options) for name in options.steps]
     exchanges = [exchange_row(size, ranks, everybody, not absent, options) for size in SIZES]
     if world.rank == 0:
         text = report(
@@ -64,6 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="What several ranks gain, and what sums cost")
     parser.add_argument("--rounds", type=int, default=60, help="how often each is timed")
     parser.add_argument("--seconds", type=float, default=0.005, help="of calls each time")
+    words = "which training steps are timed; default: all"
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=[*STEPS], help=words)
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the report there")
     return parser
 

@@ -63,6 +63,7 @@ def test_small_graphs(graph: Callable[[], Graph], weights: str, tmp_path: Path) 
     check(aot(made, tmp_path, params=params_of(made), weights=weights, emit_only=True))
 
 
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("target", ["portable", "x86-64-v3", "wasm32"])
 @pytest.mark.parametrize("name", SMALL)
 def test_published_programs(name: str, target: str, tmp_path: Path) -> None:

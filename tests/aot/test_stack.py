@@ -84,6 +84,7 @@ def name_of(record: OpRecord) -> str:
     return re.sub(r"\W", "_", record.id)
 
 
+@pytest.mark.costly(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 72, 18))
 @pytest.mark.parametrize(("first", "level"), [(0, "-Os"), (1, "-O2"), (2, "-O3")])

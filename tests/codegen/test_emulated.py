@@ -11,6 +11,7 @@ from tests.codegen.emulated import needs_emulator, run_cases
 from tests.codegen.uses import ALL, EACH, build
 
 
+@pytest.mark.costly(8)
 @needs_emulator
 @needs_zig
 @pytest.mark.slow

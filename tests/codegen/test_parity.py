@@ -66,6 +66,7 @@ def test_kernels_agree_with_the_reference_through_llvm(built: list[Built]) -> No
     check(LlvmBackend(), built)
 
 
+@pytest.mark.costly(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("built", EACH, indirect=True)
 def test_kernels_agree_with_the_reference_through_c(

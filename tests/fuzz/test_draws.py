@@ -243,6 +243,7 @@ def _by_op() -> Mapping[str, list[OpRecord]]:
     return found
 
 
+@pytest.mark.costly(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("op", sorted(_by_op()))
 def test_bits_of_a_records_reference_are_those_of_code_or_have_a_reason(op: str) -> None:

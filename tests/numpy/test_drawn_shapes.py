@@ -302,6 +302,7 @@ def test_a_drawn_call_is_numpys(name: str) -> None:
     assert sum(checked(name, seed) for seed in range(8)) > 1
 
 
+@pytest.mark.costly(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_many_drawn_calls_are_numpys(name: str) -> None:

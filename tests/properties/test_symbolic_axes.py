@@ -51,12 +51,14 @@ def test_a_symbolic_axis_is_right_at_every_extent(record: OpRecord, extent: int,
     check(record, extent, mode, backend="reference")
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "backend", ["llvm", pytest.param("c", marks=[pytest.mark.costly(8), pytest.mark.slow])]
+)
 @pytest.mark.parametrize(("record", "extent", "mode"), CASES)
-def test_generated_c_of_a_symbolic_axis_is_right_at_every_extent(
-    record: OpRecord, extent: int, mode: str
+def test_compiled_code_of_a_symbolic_axis_is_right_at_every_extent(
+    record: OpRecord, extent: int, mode: str, backend: str
 ) -> None:
-    check(record, extent, mode, backend="c")
+    check(record, extent, mode, backend)
 
 
 def check(record: OpRecord, extent: int, mode: str, backend: str) -> None:

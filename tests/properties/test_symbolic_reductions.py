@@ -69,7 +69,7 @@ def feeds_of(graph: Graph) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("backend", ["llvm", "c"])
+@pytest.mark.parametrize("backend", ["llvm", pytest.param("c", marks=pytest.mark.costly(4))])
 @pytest.mark.parametrize("case", range(len(CASES)))
 @pytest.mark.parametrize(
     "fold", [pytest.param(f, marks=pytest.mark.slow if f == "reduce_prod" else ()) for f in FOLDS]

@@ -32,7 +32,7 @@ def layer_norm(x: Any, scale: Any) -> Any:
     return centered / rnp.sqrt(rnp.mean(centered**2, -1, keepdims=True) + 1e-5) * scale
 
 
-@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("backend", [pytest.param("c", marks=pytest.mark.costly(4)), "llvm"])
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_programs_over_rows_and_columns_agree_with_the_reference(
     seed: int, backend: str
@@ -42,6 +42,7 @@ def test_drawn_programs_over_rows_and_columns_agree_with_the_reference(
     assert not disagreements(found, evaluate(graph, feeds), dtypes)
 
 
+@pytest.mark.costly(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 400, 10))
 def test_many_drawn_programs_agree_with_the_reference(seed: int) -> None:

@@ -19,10 +19,11 @@ from rlx import nn
 from tests.passes.autodiff.singular_compositions import NAMES, check, function
 
 
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("seed", range(100))
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_drawn_compositions_have_no_finite_wrong_derivative(seed: int, dtype: str) -> None:
-    """Of ten formulas, with factors at points, some 180 compositions: 4,500 in `make test`."""
+    """Of ten formulas, with factors at points, some 180 compositions: 9,000 in `make test`."""
     check(seed, 10, dtype)
 
 
