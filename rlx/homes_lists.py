@@ -8,7 +8,7 @@ LISTS = {
 rlx.passes.checks.sweep scan while_loop switch checkpoint custom_call
 """,
     "contraction map": """
-rlx.ir.fold_maps stored_matmul conv conv_channels_last stored_conv
+rlx.ir.fold_maps stored_matmul conv stored_conv
 """,
     "cost": """
 rlx.codegen.cost cast pack_panels dynamic_update_slice
@@ -93,9 +93,9 @@ rlx.codegen.kernels.sort.stages sort_keys radix_counts radix_move sorted_values
     "lowered kernel": """
 rlx.codegen.kernels.attention.attention attention/Schedule
 rlx.codegen.kernels.contraction.scheduled matmul/Schedule stored_matmul/Schedule conv/Schedule
-    stored_conv/Schedule conv_channels_last/Schedule
+    stored_conv/Schedule
 rlx.codegen.kernels.conv.depthwise conv/Windowed
-rlx.codegen.kernels.conv.winograd conv_channels_last/Winograd
+rlx.codegen.kernels.conv.winograd stored_conv/Winograd
 rlx.codegen.kernels.indexing gather/GatherFromPanels
 rlx.codegen.kernels.linalg.decompositions_lapack eigh/Library svd/Library qr/Library
 rlx.codegen.kernels.linalg.eigenvalues_lapack eig/Library
@@ -161,7 +161,6 @@ rlx.ir.ops.collective all_reduce all_gather reduce_scatter all_to_all collective
     collective_permute axis_index vary all_reduce_start all_reduce_done
 rlx.ir.ops.control checkpoint named barrier refuse_derivative check
 rlx.ir.ops.conv conv
-rlx.ir.ops.conv_channels_last conv_channels_last
 rlx.ir.ops.conv_transpose conv_transpose conv_backward_input conv_backward_weight
 rlx.ir.ops.custom custom_call custom_derivative
 rlx.ir.ops.decompositions qr eigh eig schur svd
@@ -200,7 +199,8 @@ rlx.ir.ops.signal fft rfft irfft fft_butterfly_stage log_mel
 rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backward inv det slogdet
 rlx.ir.ops.sort_stages sort_keys radix_counts radix_move sorted_values
 rlx.ir.ops.state_space selective_scan gated_delta_net
-rlx.ir.ops.stored_products stored_matmul stored_conv
+rlx.ir.ops.stored_conv stored_conv
+rlx.ir.ops.stored_products stored_matmul
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.windows im2col col2im
 """,
@@ -301,8 +301,6 @@ rlx.ir.ops.collective Reduction all_reduce all_gather reduce_scatter all_to_all
     collective_broadcast collective_permute axis_index vary all_reduce_start all_reduce_done
 rlx.ir.ops.control checkpoint named barrier refuse_derivative check
 rlx.ir.ops.conv conv require_direct require_tiles spatial_axes
-rlx.ir.ops.conv_channels_last images_first weights_first channels_to_front channels_to_back
-    taps_to_front conv_channels_last planes_of
 rlx.ir.ops.conv_transpose conv_transpose conv_backward_input conv_backward_weight transposed
     by_input by_weight turned_kernel swapped
 rlx.ir.ops.custom custom_call custom_derivative
@@ -357,7 +355,9 @@ rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backwar
 rlx.ir.ops.sort_stages INDEX_BITS MOST_BLOCKS key_bits even_digits block_count sort_keys
     radix_counts radix_move sorted_values radix_starts sort_by_digits argsort_by_digits
 rlx.ir.ops.state_space selective_scan gated_delta_net chunk_decays
-rlx.ir.ops.stored_products Elements stored_matmul StoredConvAttributes stored_conv
+rlx.ir.ops.stored_conv StoredConvAttributes images_first weights_first channels_to_front
+    channels_to_back taps_to_front stored_conv planes_of
+rlx.ir.ops.stored_products Elements word_products summed_types stored_matmul
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
 rlx.ir.ops.windows im2col col2im gathered_windows scattered_windows
 """,
@@ -424,7 +424,7 @@ rlx.passes.autodiff STRICT TRAINING grad grad_with_loss hvp jvp
 rlx.passes.vmap vmap
 """,
     "scratch": """
-rlx.codegen.kernels.conv.winograd conv_channels_last/Winograd
+rlx.codegen.kernels.conv.winograd stored_conv/Winograd
 rlx.codegen.kernels.fourier.fourier dft dft_to_reals dft_of_reals dft_of_prime
 rlx.codegen.kernels.indexing gather_backward scatter_add scatter_mul scatter_max scatter_min
 rlx.codegen.kernels.linalg.decompositions eigh svd qr

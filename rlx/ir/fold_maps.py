@@ -217,11 +217,8 @@ def conv_map(sources: Sequence[Shape], result: Shape, window: ConvAttributes) ->
     )
 
 
-@contractions(ops.conv_channels_last)
 @takes(ConvAttributes)
-def conv_channels_last_map(
-    sources: Sequence[Shape], result: Shape, window: ConvAttributes
-) -> FoldMap:
+def _channels_last_map(sources: Sequence[Shape], result: Shape, window: ConvAttributes) -> FoldMap:
     """Over `[n, *positions, group, o]` and `[*taps, c]`."""
     x, w = sources
     axes = len(x) - 2
@@ -245,9 +242,10 @@ def conv_channels_last_map(
 
 @contractions(ops.stored_conv)
 def stored_conv_map(
-    sources: Sequence[Shape], result: Shape, *, elements: str, **window: Any
+    sources: Sequence[Shape], result: Shape, *, elements: str, channels_last: bool, **window: Any
 ) -> FoldMap:
-    return replace(conv_map(sources, result, **window), combine=_combine_of(elements))
+    by_order = _channels_last_map if channels_last else conv_map
+    return replace(by_order(sources, result, **window), combine=_combine_of(elements))
 
 
 def _windows(places: Iterable[Index], taps: Iterable[Index], sliding: Geometry) -> Position:

@@ -124,7 +124,7 @@ def test_windows_are_read_between_their_padding(data: st.DataObject) -> None:
     images, each, outputs = (data.draw(st.integers(1, 2)) for _ in range(3))
     taps = tuple(data.draw(st.integers(1, 2)) for _ in range(axes))
     spatial = tuple(data.draw(st.integers(3, 4)) for _ in range(axes))
-    attributes = {
+    attributes: dict[str, Any] = {
         name: tuple(data.draw(st.integers(1, 2)) for _ in range(axes))
         for name in ("stride", "dilation", "input_dilation")
     }
@@ -133,8 +133,8 @@ def test_windows_are_read_between_their_padding(data: st.DataObject) -> None:
     channels, outputs = each * groups, outputs * groups
     x = g.input("x", (images, *spatial, channels) if last else (images, channels, *spatial))
     w = g.input("w", (*taps, each, outputs) if last else (outputs, each, *taps))
-    convolve = g.conv_channels_last if last else g.conv
-    check(g, convolve(x, w, padding=pads, groups=groups, **attributes))
+    convolved = g.stored_conv(x, w, padding=pads, groups=groups, channels_last=last, **attributes)
+    check(g, convolved)
 
 
 @pytest.mark.parametrize("left", [False, True])

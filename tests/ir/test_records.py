@@ -13,12 +13,12 @@ from rlx.ir.declaration import op, takes
 from rlx.ir.op import OPS, Attrs
 from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.pool_geometry import PoolAttributes
-from rlx.ir.ops.stored_products import StoredConvAttributes
+from rlx.ir.ops.stored_conv import StoredConvAttributes
 from rlx.ir.types import TensorType
 from rlx.splat.layout import RenderAttributes, RenderBackwardAttributes
 
 SHARED: dict[str, type[Attrs]] = {
-    **dict.fromkeys(("conv", "conv_channels_last"), ConvAttributes),
+    "conv": ConvAttributes,
     "stored_conv": StoredConvAttributes,
     **dict.fromkeys(("max_pool", "min_pool", "sum_pool", "prod_pool", "max_pool_take",
                      "max_pool_backward"), PoolAttributes),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rlx.ir.ops.collective import *
     from rlx.ir.ops.control import *
     from rlx.ir.ops.conv import *
-    from rlx.ir.ops.conv_channels_last import *
     from rlx.ir.ops.conv_transpose import *
     from rlx.ir.ops.custom import *
     from rlx.ir.ops.decompositions import *
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from rlx.ir.ops.solve import *
     from rlx.ir.ops.sort_stages import *
     from rlx.ir.ops.state_space import *
+    from rlx.ir.ops.stored_conv import *
     from rlx.ir.ops.stored_products import *
     from rlx.ir.ops.trajectories import *
     from rlx.ir.ops.windows import *

@@ -1,27 +1,23 @@
-"""Products and convolutions of operands as they are stored: transposed, or in words of elements.
+"""Products of operands as they are stored: transposed, or in words of elements.
 
-Passes make them of `matmul` and `conv`, where a kernel reads operands without a copy, or several
-elements with one instruction.
+Passes make them of `matmul`, where a kernel reads operands without a copy, or several elements with
+one instruction. Convolutions hold the same elements (`stored_conv`).
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
-from rlx.ir.declaration import op, takes
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Schedule, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.bf16_products import sum_of_halves, type_of_halves
 from rlx.ir.ops.byte_products import sum_of_bytes, type_of_bytes, type_of_integers
-from rlx.ir.ops.conv import conv, require_direct
-from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.elementwise import cast
 from rlx.ir.ops.linalg import (
     check_scheduled,
@@ -32,14 +28,16 @@ from rlx.ir.ops.linalg import (
 )
 from rlx.ir.types import TensorType
 
-__all__ = ["stored_conv", "stored_matmul"]
+__all__ = ["stored_matmul"]
 
 Elements: TypeAlias = Literal["plain", "integers", "bytes", "bf16"]
 """What operands hold: numbers; small integers, widened as they are read; or words of four bytes,
 or of two bf16, along the contracted axis."""
 
 
-def _sum(product: Callable[[Value, Value], Any], a: Value, b: Value, elements: Elements) -> Value:
+def word_products(
+    product: Callable[[Value, Value], Any], a: Value, b: Value, elements: Elements
+) -> Value:
     """Take words apart, then multiply."""
     if elements == "bytes":
         return sum_of_bytes(product, a, b)
@@ -51,7 +49,7 @@ def _sum(product: Callable[[Value, Value], Any], a: Value, b: Value, elements: E
     return result
 
 
-def _summed(
+def summed_types(
     a: TensorType, b: TensorType, elements: Elements, *, signed: bool
 ) -> tuple[TensorType, TensorType]:
     """Return the types of what is multiplied; bytes of `b` must be `signed` if so."""
@@ -66,7 +64,7 @@ def _summed(
 
 def _formula(a: Value, b: Value, *, left: bool, right: bool, elements: Elements) -> Value:
     """Transpose, take words apart, then multiply."""
-    return _sum(matmul, swapped(a) if left else a, swapped(b) if right else b, elements)
+    return word_products(matmul, swapped(a) if left else a, swapped(b) if right else b, elements)
 
 
 @op(
@@ -89,7 +87,7 @@ def stored_matmul(
     f32, and K is half.
     """
     a, b = swapped_type(a) if left else a, swapped_type(b) if right else b
-    types = _summed(a, b, elements, signed=a.dtype is DType.U32)
+    types = summed_types(a, b, elements, signed=a.dtype is DType.U32)
     result: TensorType = matmul.infer(*types)
     return result
 
@@ -133,51 +131,3 @@ def _require_tile_registers(schedule: Schedule, a: TensorType, *, left: bool) ->
             "the registers of a matrix unit",
             remedy=f"give it at most {most} rows, 16 or 32 columns, and all steps (depth = 0)",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredConvAttributes(ConvAttributes):
-    """How the window of a convolution moves, and what its operands hold."""
-
-    elements: Elements = "plain"
-
-
-def _conv_formula(x: Value, w: Value, *, elements: Elements, **window: Any) -> Value:
-    """Take words apart, then convolve."""
-    return _sum(functools.partial(conv, **window), x, w, elements)
-
-
-@op(
-    "conv",
-    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE),
-    decompose=_conv_formula,
-    attributes=StoredConvAttributes,
-)
-def stored_conv(x: TensorType, w: TensorType, window: StoredConvAttributes) -> TensorType:
-    """`conv` of small integers in i32, or over words of input channels.
-
-    Of four bytes in i32, those of `w` signed, or of two bf16 in f32, as `stored_matmul`.
-    """
-    given = window.as_dict()
-    elements = given.pop("elements")
-    result: TensorType = conv.infer(*_summed(x, w, elements, signed=True), **given)
-    return result
-
-
-@lowered_by(stored_conv, Schedule, layouts=(1,))
-@takes(ConvAttributes)
-def _conv_scheduled(
-    schedule: Schedule,
-    x: TensorType,
-    w: TensorType,
-    window: ConvAttributes,
-    *,
-    elements: Elements,
-) -> None:
-    """Register tiles of words over an input that is padded already."""
-    if elements not in ("bytes", "bf16"):
-        raise ShapeError(
-            f"tiles of a stored convolution multiply words, not {elements}",
-            remedy="convolve floats with conv, or leave the choice to the passes",
-        )
-    require_direct(schedule, x, w, window)

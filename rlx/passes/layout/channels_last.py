@@ -1,7 +1,7 @@
 """Layout assignment (NHWC): channels last where convolutions follow each other.
 
     %2 = conv %0, %1                        %2 = transpose %0
-    %3 = relu %2                     ->     %3 = conv_channels_last %2, %w
+    %3 = relu %2                     ->     %3 = stored_conv %2, %w
     %5 = conv %3, %4 {single taps}          %4 = relu %3
                                             %5 = matmul %4, %v
                                             %6 = transpose %5
@@ -27,8 +27,8 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, Trait, make_attrs
-from rlx.ir.ops.conv_channels_last import channels_to_back, channels_to_front, taps_to_front
 from rlx.ir.ops.conv_geometry import attributes_of
+from rlx.ir.ops.stored_conv import channels_to_back, channels_to_front, taps_to_front
 from rlx.ir.shape import Shape, normalize_axis, product, upper
 from rlx.passes.layout.convolution_tiles import LEAST_WORK, is_pointwise, sliding_of
 from rlx.passes.layout.winograd_tiles import choose_winograd, images_of, sums_integers
@@ -273,8 +273,8 @@ def _convolved(x: Value, w: Value, node: Node) -> Value:
         weights = ops.transpose(_reshaped(w, w.shape[:2]), perm=(1, 0))
         product_of: Value = ops.matmul(x, weights)
         return product_of
-    attributes = {**attributes_of(sliding_of(node)), "groups": node.attribute("groups")}
-    result: Value = ops.conv_channels_last(x, taps_to_front(w), **attributes)
+    given = {**attributes_of(sliding_of(node)), "groups": node.attribute("groups")}
+    result: Value = ops.stored_conv(x, taps_to_front(w), channels_last=True, **given)
     return result
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlx.dataclass import dataclass
+from rlx.ir import ops
 from rlx.ir.graph import Node
 from rlx.ir.lowering import Schedule
 from rlx.ir.ops.conv_geometry import Geometry, Planes, geometry
@@ -33,9 +34,13 @@ _LATENCY = 4
 
 def sliding_of(node: Node) -> Geometry:
     """Return the geometry of a convolution."""
-    attributes = node.attrs.as_dict()
-    del attributes["groups"]
-    return geometry(node.result.rank - 2, **attributes)
+    names = ("stride", "padding", "dilation", "input_dilation")
+    return geometry(node.result.rank - 2, *map(node.attribute, names))
+
+
+def has_channels_last(node: Node) -> bool:
+    """True if `node` is a convolution of images that are stored with their channels last."""
+    return node.op is ops.stored_conv and bool(node.attribute("channels_last"))
 
 
 def only_pads(sliding: Geometry) -> bool:

@@ -21,6 +21,7 @@ from rlx.passes.layout.convolution_tiles import (
     FEWEST_LANES,
     Vectors,
     cycles_of_step,
+    has_channels_last,
     most_rows,
     tiles_that_fit,
 )
@@ -71,7 +72,7 @@ class Work:
             return cls(node, target, *extents, packed)
         if node.op is ops.conv:
             planes, outputs = planes_of_convolution(node), w.shape[0]
-        elif node.op is ops.conv_channels_last and not is_depthwise(node):
+        elif has_channels_last(node) and not is_depthwise(node):
             planes, outputs = planes_of_images(node), w.shape[-1]
         else:
             return None
@@ -174,7 +175,7 @@ def alternatives(node: Node, choice: Choice, target: Target) -> str:
         )
         if not same and tile != choice.lowering:
             costs[name] = work.cycles(tile)
-    found = transformed(node, target) if node.op is ops.conv_channels_last else None
+    found = transformed(node, target) if has_channels_last(node) else None
     if found is not None:
         name = "this schedule" if isinstance(choice.lowering, Winograd) else "Winograd's transforms"
         costs[name] = min(map(work.cycles, work.candidates())) - found.saved
@@ -183,7 +184,7 @@ def alternatives(node: Node, choice: Choice, target: Target) -> str:
     return f"thousands of cycles: {', '.join(listed)}"
 
 
-CONTRACTIONS = (ops.matmul, ops.conv, ops.conv_channels_last)
+CONTRACTIONS = (ops.matmul, ops.conv, ops.stored_conv)
 """What schedules are given for, and tuned."""
 
 

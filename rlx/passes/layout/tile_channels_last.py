@@ -1,9 +1,9 @@
 """Tiling of channels-last convolutions (NHWC).
 
-    %2 = conv_channels_last %x, %w {padding = ((1, 1), (1, 1))}
+    %2 = stored_conv %x, %w {padding = ((1, 1), (1, 1)), channels_last = true}
         ->  %2 = pad %x
             %3 = pack_panels %w {layout = Panels(width = 32)}
-            %4 = conv_channels_last %2, %3 lowering = schedule(rows = 1, across = 14, ...)
+            %4 = stored_conv %2, %3 lowering = schedule(rows = 1, across = 14, columns = 32, ...)
 
 Where an element has few channels, those of a row of taps, which are contiguous, are taken as one
 longer row of taps: the innermost loop runs over them all. What no tile fits is turned around to
@@ -18,7 +18,6 @@ from rlx.ir.graph import Node, Value
 from rlx.ir.layout import WinogradPanels
 from rlx.ir.lowering import PANELS, ROWS, Schedule, Winograd
 from rlx.ir.op import make_attrs
-from rlx.ir.ops.conv_channels_last import planes_of
 from rlx.ir.ops.conv_geometry import (
     Geometry,
     Planes,
@@ -29,6 +28,7 @@ from rlx.ir.ops.conv_geometry import (
     undilated,
 )
 from rlx.ir.ops.conv_padding import padded
+from rlx.ir.ops.stored_conv import planes_of
 from rlx.ir.shape import upper
 from rlx.ir.winograd import TAPS
 from rlx.passes.layout.choices import Choice, Why
@@ -154,7 +154,7 @@ def lowered_channels_last(node: Node, choice: Choice) -> Value:
     else:
         x, sliding = padded(x, sliding, first=1), undilated(sliding)
     panels = in_panels(w, tile.columns, tile.lanes, transposed=False)
-    attrs = make_attrs(ops.conv_channels_last, {**attributes_of(sliding), "groups": 1})
+    attrs = make_attrs(node.op, {**attributes_of(sliding), "channels_last": True})
     return node.result.graph.append(node.op, (x, panels), attrs, lowering=tile)[0]
 
 

@@ -45,6 +45,7 @@ from rlx.passes.layout.convolution_tiles import (
     LEAST_WORK,
     Vectors,
     cheapest_tile,
+    has_channels_last,
     is_bare,
     is_pointwise,
     only_pads,
@@ -66,13 +67,15 @@ def tile_convolutions(target: Target, seen: ChoiceObserver = no_layout) -> Graph
     def rule(node: Node) -> Value | None:
         if node.lowering is not None:
             return None
-        last = node.op is ops.conv_channels_last
+        last = has_channels_last(node)
+        if node.op is not ops.conv and not last:
+            return None
         choice = (choose_channels_last if last else choose_convolution)(node, target)
         seen(node, choice)
         return (lowered_channels_last if last else _rewritten)(node, choice)
 
     def run(graph: Graph) -> Rewritten:
-        return apply_rewrites(graph, [LocalRewrite((ops.conv, ops.conv_channels_last), rule)])
+        return apply_rewrites(graph, [LocalRewrite((ops.conv, ops.stored_conv), rule)])
 
     return GraphPass("tile-convolutions", run, __doc__ or "")
 

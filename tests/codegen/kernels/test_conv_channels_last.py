@@ -63,7 +63,7 @@ def graph_of(x: Shape, w: Shape, attributes: dict[str, Any], dtype: str) -> Grap
     """Return a convolution with bias, activation and residual."""
     g = Graph("convolution")
     image, weights = g.input("x", x, dtype), g.param("w", w, dtype)
-    y = g.conv_channels_last(image, weights, **attributes)
+    y = g.stored_conv(image, weights, channels_last=True, **attributes)
     residual = g.input("residual", y.shape, dtype)
     g.set_outputs([g.relu(y + g.param("bias", w[-1:], dtype)) + residual])
     return g
@@ -127,7 +127,7 @@ def test_c_computes_what_llvm_does(g: Graph) -> None:
 def test_integers_take_the_formula() -> None:
     g = Graph("integers")
     x, w = g.input("x", (1, 6, 6, 4), "i32"), g.param("w", (3, 3, 4, 16), "i32")
-    g.set_outputs([g.conv_channels_last(x, w)])
+    g.set_outputs([g.stored_conv(x, w, channels_last=True)])
     found, expected = run(g, "llvm")
     np.testing.assert_array_equal(found, expected)
 
@@ -148,17 +148,17 @@ def test_bias_activation_and_residual_join_the_convolution() -> None:
 def test_a_tiled_convolution_with_its_epilogue_is_two_screens_of_c() -> None:
     g = graph_of((1, 58, 58, 64), (3, 3, 64, 64), {}, "f32")
     source = str(rlx.compile(g, backend="c", precision="strict").c_source)
-    kernel = source[source.index("static void conv_") :]
+    kernel = source[source.index("static void stored_conv_") :]
     assert kernel[: kernel.index("\n}\n")].count("\n") <= 110
 
 
 def test_a_tile_that_does_not_fit_is_refused() -> None:
     g = Graph("misfit")
     x, w = g.input("x", (1, 8, 8, 16)), g.param("w", (3, 3, 16, 32))
-    attrs = make_attrs(ops.conv_channels_last, {})
+    attrs = make_attrs(ops.stored_conv, {"channels_last": True})
     schedule = Schedule(1, 32, 16, 6, ("image", "group", "layer", "rows", "panels"))
     with pytest.raises(ShapeError, match="tiles of 1 by 6 positions and 32 channels"):
-        g.append(ops.conv_channels_last, (x, w), attrs, lowering=schedule)
+        g.append(ops.stored_conv, (x, w), attrs, lowering=schedule)
 
 
 def test_a_kernel_in_place_computes_no_element_twice() -> None:
@@ -166,7 +166,7 @@ def test_a_kernel_in_place_computes_no_element_twice() -> None:
     shapes = {"x": (1, 5, 43, 40), "w": (5, 5, 1, 40), "total": (1, 5, 43, 40)}
     g = Graph("in_place")
     x, w, total = (g.input(name, shape) for name, shape in shapes.items())
-    convolved = g.conv_channels_last(x, w, groups=40, padding=((2, 2), (2, 2)))
+    convolved = g.stored_conv(x, w, channels_last=True, groups=40, padding=((2, 2), (2, 2)))
     g.set_outputs([g.cumsum(total, axis=1) + convolved])
     program = rlx.compile(g)
     lanes = detect_target().lanes(4)
@@ -182,7 +182,7 @@ def test_positions_outside_are_not_multiplied_by_zero() -> None:
     """An infinite weight is not multiplied by padding: the corner is the sum of four taps."""
     g = Graph("borders")
     x, w = g.input("x", (1, 4, 4, 16)), g.input("w", (3, 3, 1, 16))
-    g.set_outputs([g.conv_channels_last(x, w, groups=16, padding=PADDED["padding"])])
+    g.set_outputs([g.stored_conv(x, w, channels_last=True, groups=16, padding=PADDED["padding"])])
     taps = np.ones((3, 3, 1, 16), np.float32)
     taps[0, 0] = np.inf
     (y,) = rlx.compile(g)(x=np.ones((1, 4, 4, 16), np.float32), w=taps)
@@ -226,8 +226,8 @@ def test_depthwise_schedules_that_do_not_fit_are_refused(
 ) -> None:
     g = Graph("misfit")
     x, weights = g.input("x", (1, 8, 8, 16)), g.param("w", w)
-    attrs = make_attrs(ops.conv_channels_last, attributes)
+    attrs = make_attrs(ops.stored_conv, {**attributes, "channels_last": True})
     order = ("image", "layer", "rows", "panels")
     schedule = Schedule(1, 16, 16, 4, order, right="in_place", border="in_place")
     with pytest.raises(ShapeError, match="vectors of 16 channels do not fit"):
-        g.append(ops.conv_channels_last, (x, weights), attrs, lowering=schedule)
+        g.append(ops.stored_conv, (x, weights), attrs, lowering=schedule)

@@ -182,7 +182,7 @@ def test_equal_convolutions_share_a_kernel() -> None:
         x = g.relu(g.conv(x, w, padding=((1, 1), (1, 1))))
     g.set_outputs([x])
     source = str(rlx.compile(g, backend="c").c_source)
-    assert source.count("void conv_channels_last_relu") == 1
+    assert source.count("void stored_conv_relu") == 1
 
 
 def test_a_tiled_convolution_with_its_epilogue_is_two_screens_of_c() -> None:

@@ -52,9 +52,9 @@ def winograd_graph(
     g = Graph("winograd")
     image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
     u = g.pack_panels(weights, layout=WinogradPanels(step, 32))
-    attrs = make_attrs(ops.conv_channels_last, {"padding": pads, "dilation": apart})
+    attrs = make_attrs(ops.stored_conv, {"padding": pads, "dilation": apart, "channels_last": True})
     record = Winograd(step, 12, 6, 32, 16, 1, 2)
-    y = g.append(ops.conv_channels_last, (image, u), attrs, lowering=record)[0]
+    y = g.append(ops.stored_conv, (image, u), attrs, lowering=record)[0]
     g.set_outputs([g.relu(y + g.param("bias", (outputs,), dtype))])
     return g
 
@@ -64,7 +64,7 @@ def direct_graph(
 ) -> Graph:
     g = Graph("direct")
     image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
-    y = g.conv_channels_last(image, weights, padding=pads, dilation=apart)
+    y = g.stored_conv(image, weights, channels_last=True, padding=pads, dilation=apart)
     g.set_outputs([g.relu(y + g.param("bias", (outputs,), dtype))])
     return g
 
@@ -182,7 +182,9 @@ def test_any_number_of_images() -> None:
     n = Dim("n", max=4)
     g = Graph("images")
     weights = g.param("w", (3, 3, 64, 64))
-    y = g.conv_channels_last(g.input("x", (n, 20, 20, 64)), weights, padding=((1, 1), (1, 1)))
+    y = g.stored_conv(
+        g.input("x", (n, 20, 20, 64)), weights, channels_last=True, padding=((1, 1), (1, 1))
+    )
     g.set_outputs([y])
     feeds = numbers((3, 20, 20, 64), 64, "f4")
     program = rlx.compile(g, params={"w": feeds["w"]})
@@ -238,14 +240,14 @@ def test_taps_that_are_apart_are_transformed() -> None:
 def test_others_stay_direct(outputs: int, attributes: dict[str, Any]) -> None:
     g = Graph("other")
     x, w = g.input("x", (1, 56, 56, 64)), g.param("w", (3, 3, 64, outputs))
-    g.set_outputs([g.conv_channels_last(x, w, **attributes)])
+    g.set_outputs([g.stored_conv(x, w, channels_last=True, **attributes)])
     assert not isinstance(lowering_of(rlx.compile(g)), Winograd)
 
 
 def test_weights_of_the_call_are_not_transformed_at_every_call() -> None:
     g = Graph("call")
     x, w = g.input("x", (1, 56, 56, 64)), g.input("w", (3, 3, 64, 64))
-    g.set_outputs([g.conv_channels_last(x, w)])
+    g.set_outputs([g.stored_conv(x, w, channels_last=True)])
     assert isinstance(lowering_of(rlx.compile(g)), Schedule)
 
 
@@ -255,7 +257,7 @@ def test_weights_that_are_computed_take_no_longer_to_choose_for() -> None:
     x, w = g.input("x", (1, 56, 56, 64)), g.param("w", (3, 3, 64, 64))
     for _ in range(64):
         w = w * w
-    g.set_outputs([g.conv_channels_last(x, w)])
+    g.set_outputs([g.stored_conv(x, w, channels_last=True)])
     (y,) = tile_convolutions(named_target("x86-64-v3"))(g).outputs
     assert isinstance(y.node.lowering, Winograd)
 
@@ -269,10 +271,10 @@ def test_blocks_that_do_not_fit_are_refused() -> None:
         (10, {"stride": (2, 2)}),
         (10, {"padding": ((-1, 0),) * 2}),
     ):
-        attrs = make_attrs(ops.conv_channels_last, attributes)
+        attrs = make_attrs(ops.stored_conv, {**attributes, "channels_last": True})
         record = Winograd(4, tiles, 5, 32, 16, 1, 1)
         with pytest.raises(ShapeError, match=f"blocks of {tiles} tiles, 5 rows and 32 columns"):
-            g.append(ops.conv_channels_last, (x, u), attrs, lowering=record)
+            g.append(ops.stored_conv, (x, u), attrs, lowering=record)
     with pytest.raises(ShapeError, match="steps be 2 or 4"):
         g.pack_panels(w, layout=WinogradPanels(3, 32))
 

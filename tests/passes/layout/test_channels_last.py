@@ -50,7 +50,7 @@ def test_images_are_transposed_where_they_enter_and_leave() -> None:
     found = names(g)
     weights = 2  # of the convolutions of three by three, in setup
     assert (found["transpose"], found["conv"]) == (2 + weights, 0)
-    assert (found["conv_channels_last"], found["matmul"]) == (2, 4)
+    assert (found["stored_conv"], found["matmul"]) == (2, 4)
     done = channels_last(AVX512)(g)
     images = [n for n in done.nodes if n.op.name == "transpose" and n.result.shape[0] == 1]
     assert images[0].operands == done.inputs
@@ -85,7 +85,7 @@ def test_a_picture_of_one_channel_enters_for_free() -> None:
     g = Graph("free")
     y = conv(g.input("x", (1, 1, 30, 30)), 32, 3)
     g.set_outputs([g.sum_pool(y, kernel_size=(28, 28))])
-    assert names(g)["conv_channels_last"] == 1
+    assert names(g)["stored_conv"] == 1
 
 
 def test_weights_that_change_at_every_call_stay_as_they_are() -> None:
@@ -182,7 +182,9 @@ def test_rows_of_few_channels_are_padded_in_one_run() -> None:
     """Three channels at a time, padding would take five times as long as the copy."""
     g = Graph("stem")
     x, w = g.input("x", (1, 9, 10, 3)), g.param("w", (5, 5, 3, 32))
-    g.set_outputs([g.conv_channels_last(x, w, stride=(2, 2), padding=((2, 2), (2, 1)))])
+    g.set_outputs(
+        [g.stored_conv(x, w, channels_last=True, stride=(2, 2), padding=((2, 2), (2, 1)))]
+    )
     done = tile_convolutions(AVX512)(g)
     (padded,) = (node for node in done.nodes if node.op is ops.pad)
     assert padded.result.shape == (1, 13, 13 * 3)

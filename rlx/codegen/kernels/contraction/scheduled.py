@@ -5,7 +5,7 @@ The loops are those of `tiles`; a family of ops says which axes of its map are w
                           items           rows of a tile     columns         steps
     matmul                batch           row                column          p
     conv                  image, group    positions          channels        c, then taps
-    conv_channels_last    image, group    positions          channels        taps, then c
+    with channels last    image, group    positions          channels        taps, then c
       each channel alone  image           positions          groups          taps
 
 Elements may be words of four bytes or of two bf16, whose products are summed in i32 or f32. A
@@ -33,19 +33,18 @@ from rlx.codegen.kernels.register_tile import accumulate_of
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.nodes import LoopKind
-from rlx.ir import ops
 from rlx.ir.declaration import takes
 from rlx.ir.fold_maps import FoldMap
 from rlx.ir.lowering import Schedule
-from rlx.ir.ops.conv_channels_last import planes_of
 from rlx.ir.ops.conv_geometry import ConvAttributes, Planes, static
+from rlx.ir.ops.stored_conv import planes_of
 from rlx.ir.shape import Extent, product
 
 _ROWS_OF_VECTORS = 8
 """Rows of a tile that was chosen for a matrix unit, on a machine without one."""
 
 
-@kernel("matmul", "stored_matmul", "conv", "stored_conv", "conv_channels_last", lowering=Schedule)
+@kernel("matmul", "stored_matmul", "conv", "stored_conv", lowering=Schedule)
 def contract_by_schedule(
     scope: Scope,
     x: Reader,
@@ -56,6 +55,7 @@ def contract_by_schedule(
     left: bool = False,
     right: bool = False,
     elements: str = "plain",
+    channels_last: bool = False,
     **window: Any,
 ) -> None:
     """Sum products as the anchor's map says; `left` and `right` are of products transposed."""
@@ -66,7 +66,11 @@ def contract_by_schedule(
     if lowering.unit == "matrix" and not scope.target.multiplies_byte_matrices:
         lowering = replace(lowering, unit="vectors", rows=min(lowering.rows, _ROWS_OF_VECTORS))
     found = map_of(scope)
-    axes = _axes_of_windows(scope, x, w, lowering, **window) if window else _axes_of_product(w, out)
+    axes = (
+        _axes_of_windows(x, w, lowering, last=channels_last, **window)
+        if window
+        else _axes_of_product(w, out)
+    )
     shape, alone = (*found.outer, *found.folded), bool(axes.borders)
     down, across = (product(shape[axis] for axis in each) for each in (axes.down, axes.across))
     iteration = Iteration(scope, found, axes)
@@ -106,12 +110,11 @@ def _axes_of_product(w: Reader, out: Writer) -> TileAxes:
 
 @takes(ConvAttributes)
 def _axes_of_windows(
-    scope: Scope, x: Reader, w: Reader, schedule: Schedule, window: ConvAttributes
+    x: Reader, w: Reader, schedule: Schedule, window: ConvAttributes, *, last: bool
 ) -> TileAxes:
     """Return the axes of positions: layers, and rows and columns unless all are one row."""
     rank, sliding = len(x.shape), window.sliding(len(x.shape))
     taps = ("z", "a", "b")[5 - rank :]
-    last = scope.body.anchor is not None and scope.body.anchor.op is ops.conv_channels_last
     spatial = tuple(range(1, rank - 1) if last else range(3, rank + 1))
     layers, down, across = spatial[:-2], spatial[-2:-1], spatial[-1:]
     if schedule.border == "in_place":

@@ -29,7 +29,8 @@ from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Winograd
-from rlx.ir.ops.conv_geometry import ConvAttributes, WindowDimension, static
+from rlx.ir.ops.conv_geometry import WindowDimension, static
+from rlx.ir.ops.stored_conv import StoredConvAttributes
 from rlx.ir.shape import product
 from rlx.ir.types import TensorType
 from rlx.ir.winograd import TAPS, Matrix, Transforms, tiles_along, transforms
@@ -41,7 +42,7 @@ Element: TypeAlias = Callable[[E, E], E]
 """Reads the vector of channels at a row and column of a tile."""
 
 
-@scratch("conv_channels_last", lowering=Winograd)
+@scratch("stored_conv", lowering=Winograd)
 def winograd_scratch(x: TensorType, *_: TensorType, lowering: Winograd, **__: object) -> int:
     return lowering.workers * _words(lowering, static(x.shape[-1])) * x.dtype.size
 
@@ -56,10 +57,16 @@ def _apart(shape: Winograd, width: int) -> int:
     return shape.tiles * width + _LINE
 
 
-@kernel("conv_channels_last", lowering=Winograd)
-@takes(ConvAttributes)
+@kernel("stored_conv", lowering=Winograd)
+@takes(StoredConvAttributes)
 def conv_in_points(
-    scope: Scope, x: Reader, u: Reader, out: Writer, window: ConvAttributes, *, lowering: Winograd
+    scope: Scope,
+    x: Reader,
+    u: Reader,
+    out: Writer,
+    window: StoredConvAttributes,
+    *,
+    lowering: Winograd,
 ) -> None:
     if x.memory is None or u.memory is None or scope.scratch is None:
         raise InternalError("a Winograd convolution reads memory, and needs scratch")

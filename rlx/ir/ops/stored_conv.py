@@ -1,26 +1,39 @@
-"""Convolution of channels-last images (NHWC); a pass makes it of `conv`.
+"""Convolution of operands as they are stored: channels last, or in words of elements.
 
-Images are `[N, *spatial, C]` and weights `[*taps, C_in / groups, C_out]`, as JAX names them NHWC
-and HWIO.
+Passes make it of `conv`. With channels last, images are `[N, *spatial, C]` and weights
+`[*taps, C_in / groups, C_out]`, as JAX names them NHWC and HWIO.
 """
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+from rlx.dataclass import dataclass
 from rlx.errors import ShapeError
 from rlx.ir.declaration import op, takes
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels, WinogradPanels
 from rlx.ir.lowering import Schedule, Winograd, lowered_by
 from rlx.ir.op import Trait
-from rlx.ir.ops.conv import conv, require_tiles
+from rlx.ir.ops.conv import conv, require_direct, require_tiles
 from rlx.ir.ops.conv_geometry import ConvAttributes, Geometry, Planes
 from rlx.ir.ops.linalg import require_order
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import transpose
+from rlx.ir.ops.stored_products import Elements, summed_types, word_products
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
-__all__ = ["conv_channels_last"]
+__all__ = ["stored_conv"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConvAttributes(ConvAttributes):
+    """How the window of a convolution moves, and how its operands are stored."""
+
+    elements: Elements = "plain"
+    channels_last: bool = False
 
 
 def images_first(shape: Shape) -> Shape:
@@ -51,27 +64,38 @@ def taps_to_front(w: Value) -> Value:
     return result
 
 
-def _channels_first(x: Value, w: Value, **attributes: object) -> Value:
-    """The same with channels in front."""
+def _formula(
+    x: Value, w: Value, *, elements: Elements, channels_last: bool, **window: Any
+) -> Value:
+    """Move channels to the front, take words apart, then convolve."""
+    if not channels_last:
+        return word_products(functools.partial(conv, **window), x, w, elements)
     weights = transpose(w, perm=weights_first(tuple(range(w.rank))))
-    return channels_to_back(conv(channels_to_front(x), weights, **attributes))
+    stored = {"elements": elements, "channels_last": False, **window}
+    return channels_to_back(_formula(channels_to_front(x), weights, **stored))
 
 
 @op(
     "conv",
     *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE),
-    decompose=_channels_first,
-    attributes=ConvAttributes,
+    decompose=_formula,
+    attributes=StoredConvAttributes,
 )
-def conv_channels_last(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
-    """`conv` of `x` `[N, *spatial, C_in]` and `w` `[*taps, C_in / groups, C_out]`."""
-    result: TensorType = conv.infer(
-        x.with_shape(images_first(x.shape)),
-        w.plain.with_shape(weights_first(w.shape)),
-        **window.as_dict(),
-    )
+def stored_conv(x: TensorType, w: TensorType, window: StoredConvAttributes) -> TensorType:
+    """`conv` of `x` `[N, *spatial, C_in]` and `w` `[*taps, C_in / groups, C_out]` if channels last.
+
+    Of small integers in i32. Of words of input channels: of four bytes in i32, those of `w`
+    signed, or of two bf16 in f32, as `stored_matmul`.
+    """
+    given = window.as_dict()
+    last = given.pop("channels_last")
+    x, w = summed_types(x, w, given.pop("elements"), signed=True)
+    if last:
+        x = x.with_shape(images_first(x.shape))
+        w = w.plain.with_shape(weights_first(w.shape))
+    result: TensorType = conv.infer(x, w, **given)
     images, channels, *spatial = result.shape
-    return result.with_shape((images, *spatial, channels))
+    return result.with_shape((images, *spatial, channels)) if last else result
 
 
 def planes_of(x: Shape, w: Shape, sliding: Geometry) -> Planes:
@@ -79,13 +103,24 @@ def planes_of(x: Shape, w: Shape, sliding: Geometry) -> Planes:
     return Planes.of(images_first(x), weights_first(w), sliding)
 
 
-@lowered_by(conv_channels_last, Schedule, layouts=(1,))
-@takes(ConvAttributes)
-def _scheduled(schedule: Schedule, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
+@lowered_by(stored_conv, Schedule, layouts=(1,))
+@takes(StoredConvAttributes)
+def _scheduled(
+    schedule: Schedule, x: TensorType, w: TensorType, window: StoredConvAttributes
+) -> None:
     """Register tiles over an input that is padded already, and weights in panels of channels.
 
-    Where each channel is a group, both are read in place, borders too.
+    With channels last, where each is a group, both are read in place, borders too.
     """
+    if window.elements not in (("plain",) if window.channels_last else ("bytes", "bf16")):
+        order = "channels last" if window.channels_last else "channels first"
+        raise ShapeError(
+            f"no tiles multiply {window.elements} of a stored convolution with {order}",
+            remedy="convolve floats with conv, or leave the choice to the passes",
+        )
+    if not window.channels_last:
+        require_direct(schedule, x, w, window)
+        return
     if schedule.border == "in_place":
         _require_depthwise(schedule, x, w, window)
         return
@@ -98,9 +133,11 @@ def _scheduled(schedule: Schedule, x: TensorType, w: TensorType, window: ConvAtt
         )
 
 
-@lowered_by(conv_channels_last, Winograd, layouts=(1,))
-@takes(ConvAttributes)
-def _by_points(winograd: Winograd, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
+@lowered_by(stored_conv, Winograd, layouts=(1,))
+@takes(StoredConvAttributes)
+def _by_points(
+    winograd: Winograd, x: TensorType, w: TensorType, window: StoredConvAttributes
+) -> None:
     """Blocks of tiles, whose points are multiplied in register tiles by those of the weights."""
     dense = all(
         (axis.stride, axis.input_dilation) == (1, 1) and min(axis.low, axis.high) >= 0
@@ -109,7 +146,8 @@ def _by_points(winograd: Winograd, x: TensorType, w: TensorType, window: ConvAtt
     known = all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape))
     whole = winograd.tiles % winograd.rows == 0 and winograd.columns % winograd.lanes == 0
     packed = w.layout == WinogradPanels(winograd.step, winograd.columns)
-    if not (dense and known and whole and packed) or window.groups != 1:
+    last = window.channels_last and window.elements == "plain"
+    if not (dense and known and whole and packed and last) or window.groups != 1:
         raise ShapeError(
             f"blocks of {winograd.tiles} tiles, {winograd.rows} rows and {winograd.columns} "
             f"columns do not fit x of type {x} and w of type {w}",
