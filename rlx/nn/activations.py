@@ -33,7 +33,7 @@ def _along(definition: OpDef, x: Any, axis: int) -> Any:
 
 
 @function
-def relu(x: Any) -> Any:
+def relu(x: Any) -> Array:
     """`max(x, 0)`."""
     x = as_tracer(x)
     x = convert(x, DType.I32) if x.value.dtype is DType.BOOL else x
@@ -41,20 +41,20 @@ def relu(x: Any) -> Any:
 
 
 @function
-def relu6(x: Any) -> Any:
+def relu6(x: Any) -> Array:
     """`x` limited to [0, 6]."""
     x = as_tracer(x)
     return rnp.where(rnp.greater_equal(x, 6), 6, relu(x))  # no slope at the corners, as in JAX
 
 
 @function
-def gelu(x: Any, approximate: bool = True) -> Any:
+def gelu(x: Any, approximate: bool = True) -> Array:
     """`x` times the normal distribution function; by `tanh` if `approximate`, as in JAX."""
     return _apply(ops.gelu_approx if approximate else ops.gelu, x)
 
 
 @function
-def silu(x: Any) -> Any:
+def silu(x: Any) -> Array:
     """`x * sigmoid(x)`."""
     if _is_complex(x):
         return rnp.multiply(x, sigmoid(x))
@@ -74,7 +74,7 @@ def sigmoid(x: Any) -> Array:
 
 
 @function
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: Any) -> Array:
     """`log(sigmoid(x))`, finite where sigmoid underflows."""
     if _is_complex(x):
         return rnp.negative(softplus(rnp.negative(x)))
@@ -82,12 +82,12 @@ def log_sigmoid(x: Any) -> Any:
 
 
 @function
-def tanh(x: Any) -> Any:
+def tanh(x: Any) -> Array:
     return _apply(ops.tanh, x)
 
 
 @function
-def softplus(x: Any) -> Any:
+def softplus(x: Any) -> Array:
     """`log(1 + exp(x))`."""
     if _is_complex(x):
         return _complex_softplus(x)
@@ -105,7 +105,7 @@ def _complex_softplus(x: Any) -> Any:
 
 
 @function
-def elu(x: Any, alpha: Any = 1.0) -> Any:
+def elu(x: Any, alpha: Any = 1.0) -> Array:
     """`x` where positive, else `alpha * (exp(x) - 1)`; `alpha` may be an array."""
     if isinstance(alpha, (int, float)):
         return _apply(ops.elu, x, alpha=alpha)
@@ -115,13 +115,13 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
 
 
 @function
-def selu(x: Any) -> Any:
+def selu(x: Any) -> Array:
     """`elu` scaled to keep activations normalized."""
     return _apply(ops.selu, x)
 
 
 @function
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Array:
     """`x` where positive, else `negative_slope * x`; the slope may be an array."""
     if isinstance(negative_slope, (int, float)):
         return _apply(ops.leaky_relu, x, slope=negative_slope)
@@ -130,7 +130,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
 
 
 @function
-def mish(x: Any) -> Any:
+def mish(x: Any) -> Array:
     """`x * tanh(softplus(x))`."""
     if _is_complex(x):
         return rnp.multiply(x, rnp.tanh(softplus(x)))
@@ -138,19 +138,19 @@ def mish(x: Any) -> Any:
 
 
 @function
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: Any) -> Array:
     """`x / 6 + 1/2`, limited to [0, 1]."""
     return _apply(ops.hard_sigmoid, x)
 
 
 @function
-def hard_swish(x: Any) -> Any:
+def hard_swish(x: Any) -> Array:
     """`x * hard_sigmoid(x)`."""
     return _apply(ops.hard_swish, x)
 
 
 @function
-def soft_sign(x: Any) -> Any:
+def soft_sign(x: Any) -> Array:
     """`x / (1 + abs(x))`."""
     return rnp.divide(x, rnp.add(1, rnp.abs(x)))
 
@@ -162,7 +162,7 @@ def erf(x: Any, /) -> Array:
 
 
 @function
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Array:
     """`exp(x) / sum(exp(x))` along `axis`, or axes; 0 for elements that `where` leaves out."""
     if where is not None:
         return rnp.where(where, softmax(rnp.where(where, x, -rnp.inf), axis), 0)
@@ -172,7 +172,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
 
 @function
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Array:
     """The logarithm of `softmax`."""
     if where is not None:
         return rnp.where(where, x - logsumexp(x, axis, keepdims=True, where=where), -rnp.inf)
@@ -189,7 +189,7 @@ def logsumexp(
     keepdims: bool = False,
     return_sign: bool = False,
     where: Any = None,
-) -> Any:
+) -> Array:
     """`log(sum(b * exp(a)))`, without overflow; with `return_sign` of its size, and its sign."""
     (a,) = inexact(a)
     if where is not None:

@@ -22,6 +22,7 @@ from rlx.nn.spatial import (
     pads,
     require_layout,
 )
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, function, inexact
 
 
@@ -36,7 +37,7 @@ def conv(
     dilation: PerAxis = 1,
     groups: int = 1,
     layout: str = "NCHW",
-) -> Any:
+) -> Array:
     """Slide the taps of `w` over `x`, without flipping them; `bias` is one number per channel.
 
     With `"SAME"` an axis of L elements becomes `ceil(L / stride)`, the odd zero last. `groups`
@@ -65,7 +66,7 @@ def conv_transpose(
     dilation: PerAxis = 1,
     groups: int = 1,
     layout: str = "NCHW",
-) -> Any:
+) -> Array:
     """Spread every element of `x` over the taps of `w`: the gradient of `conv` by its input.
 
     Weights are `[C_in, C_out / groups, *taps]`, with channels last `[*taps, C_in, C_out / groups]`.

@@ -9,6 +9,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.ops.resampling import Coordinates
 from rlx.nn.spatial import PerAxis, channel_axis, each, spatial_axes
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function
 
 _MODES = {
@@ -29,7 +30,7 @@ def resize(
     coordinates: Coordinates = "half_pixel",
     antialias: bool = False,
     layout: str = "NCHW",
-) -> Any:
+) -> Array:
     """Resample the spatial axes to `size`, or to `scale` times their extents, rounded down.
 
     Methods have the names of JAX and PyTorch alike: "bilinear" is "linear" along two axes. Cubic
@@ -63,12 +64,12 @@ def resize(
 
 
 @function
-def pixel_shuffle(x: Any, factor: int) -> Any:
+def pixel_shuffle(x: Any, factor: int) -> Array:
     """Spread channels of `[N, C, H, W]` over blocks of `factor` by `factor` positions."""
     return emit(ops.depth_to_space, as_tracer(x), block=factor, order="crd")
 
 
 @function
-def pixel_unshuffle(x: Any, factor: int) -> Any:
+def pixel_unshuffle(x: Any, factor: int) -> Array:
     """Gather blocks of `factor` by `factor` positions of `[N, C, H, W]` as channels."""
     return emit(ops.space_to_depth, as_tracer(x), block=factor, order="crd")

@@ -10,11 +10,12 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy.axes import count_from
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, promoted
 
 
 @function
-def one_hot(labels: Any, num_classes: int, dtype: Any = "f64") -> Any:
+def one_hot(labels: Any, num_classes: int, dtype: Any = "f64") -> Array:
     """1 at each label's class along a new last axis; zeros for a label out of range."""
     classes = rnp.arange(count_from(num_classes, "num_classes"))
     hits = rnp.equal(rnp.expand_dims(labels, -1), classes)
@@ -22,13 +23,13 @@ def one_hot(labels: Any, num_classes: int, dtype: Any = "f64") -> Any:
 
 
 @function
-def embedding(table: Any, indices: Any) -> Any:
+def embedding(table: Any, indices: Any) -> Array:
     """Row `indices[i]` of `table` for every `i`."""
     return rnp.take(table, indices, 0)
 
 
 @function
-def dropout(x: Any, key_or_mask: Any, rate: float) -> Any:
+def dropout(x: Any, key_or_mask: Any, rate: float) -> Array:
     """Elements of `x` scaled by `1 / (1 - rate)`; a share of `rate` of them is zero instead.
 
     Which ones a key of `rlx.random` decides, or a mask that holds where they are kept.
@@ -54,7 +55,7 @@ def dot_product_attention(
     *,
     scale: float | None = None,
     is_causal: bool = False,
-) -> Any:
+) -> Array:
     """Attention over `[B, S, H, D]` (or `[S, H, D]`) arrays.
 
     Causal queries and keys are aligned at their ends: the last query sees every key.

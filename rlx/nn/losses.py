@@ -8,11 +8,12 @@ import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.nn.activations import log_sigmoid, log_softmax
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 
 
 @function
-def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
+def softmax_cross_entropy(logits: Any, labels: Any) -> Array:
     """Cross-entropy over the last axis.
 
     `labels` are class numbers (integers, one axis less than the logits) or probabilities.
@@ -26,7 +27,7 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
 
 
 @function
-def sigmoid_cross_entropy(logits: Any, labels: Any) -> Any:
+def sigmoid_cross_entropy(logits: Any, labels: Any) -> Array:
     """Cross-entropy of independent probabilities, elementwise."""
     positive = rnp.multiply(labels, log_sigmoid(logits))
     negative = rnp.multiply(rnp.subtract(1, labels), log_sigmoid(rnp.negative(logits)))
@@ -34,19 +35,19 @@ def sigmoid_cross_entropy(logits: Any, labels: Any) -> Any:
 
 
 @function
-def squared_error(predictions: Any, targets: Any) -> Any:
+def squared_error(predictions: Any, targets: Any) -> Array:
     """Squared difference, elementwise."""
     return rnp.square(rnp.subtract(predictions, targets))
 
 
 @function
-def mean_squared_error(predictions: Any, targets: Any) -> Any:
+def mean_squared_error(predictions: Any, targets: Any) -> Array:
     """Mean of the squared differences of all elements."""
     return rnp.mean(squared_error(predictions, targets))
 
 
 @function
-def huber(predictions: Any, targets: Any, delta: float = 1.0) -> Any:
+def huber(predictions: Any, targets: Any, delta: float = 1.0) -> Array:
     """Half the squared difference up to `delta`, linear beyond; elementwise."""
     error = rnp.subtract(predictions, targets)
     distance = rnp.abs(error)

@@ -8,18 +8,19 @@ import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.nn.spatial import channel_axis
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import emit, function, graph, inexact, wrap
 
 
 @function
-def layer_norm(x: Any, gamma: Any, beta: Any, *, axis: int = -1, eps: float = 1e-5) -> Any:
+def layer_norm(x: Any, gamma: Any, beta: Any, *, axis: int = -1, eps: float = 1e-5) -> Array:
     """Center and scale to unit variance along `axis`, then `* gamma + beta`."""
     x, gamma, beta = inexact(x, gamma, beta)
     return emit(ops.layer_norm, x, gamma, beta, axis=axis, eps=eps)
 
 
 @function
-def rms_norm(x: Any, gamma: Any, *, axis: int = -1, eps: float = 1e-6) -> Any:
+def rms_norm(x: Any, gamma: Any, *, axis: int = -1, eps: float = 1e-6) -> Array:
     """Scale to unit mean square along `axis`, then `* gamma`."""
     x, gamma = inexact(x, gamma)
     return emit(ops.rms_norm, x, gamma, axis=axis, eps=eps)
@@ -67,7 +68,7 @@ def batch_norm(
 @function
 def group_norm(
     x: Any, gamma: Any, beta: Any, num_groups: int, *, eps: float = 1e-5, layout: str = "NCHW"
-) -> Any:
+) -> Array:
     """Normalize each example's groups of neighboring channels, then `* gamma + beta`."""
     x, gamma, beta = inexact(x, gamma, beta)
     axis = channel_axis(layout)
@@ -75,7 +76,9 @@ def group_norm(
 
 
 @function
-def instance_norm(x: Any, gamma: Any, beta: Any, *, eps: float = 1e-5, layout: str = "NCHW") -> Any:
+def instance_norm(
+    x: Any, gamma: Any, beta: Any, *, eps: float = 1e-5, layout: str = "NCHW"
+) -> Array:
     """Normalize each channel of each example over its spatial axes, then `* gamma + beta`."""
     x, gamma, beta = inexact(x, gamma, beta)
     return emit(ops.instance_norm, x, gamma, beta, axis=channel_axis(layout), eps=eps)

@@ -8,6 +8,7 @@ import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.ops.conv_geometry import same_padding
 from rlx.nn.spatial import Padding, PerAxis, channel_axis, each, pads, spatial_axes
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, function, inexact
 
 
@@ -21,7 +22,7 @@ def max_pool(
     dilation: PerAxis = 1,
     ceil_mode: bool = False,
     layout: str = "NCHW",
-) -> Any:
+) -> Array:
     """Largest element of each window; padding never wins. Windows do not overlap by default.
 
     The gradient goes to the first of equal elements, as in JAX and PyTorch.
@@ -40,7 +41,7 @@ def min_pool(
     dilation: PerAxis = 1,
     ceil_mode: bool = False,
     layout: str = "NCHW",
-) -> Any:
+) -> Array:
     """Smallest element of each window, as `max_pool` has the largest."""
     geometry = _geometry(x, window_shape, strides, padding, dilation, layout)
     return emit(ops.min_pool, as_tracer(x), **geometry, ceil_mode=ceil_mode)
@@ -57,7 +58,7 @@ def avg_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     layout: str = "NCHW",
-) -> Any:
+) -> Array:
     """Mean of each window, over its padding too unless `count_include_pad` is False."""
     (x,) = inexact(x)
     geometry = _geometry(x, window_shape, strides, padding, dilation, layout)
@@ -66,13 +67,13 @@ def avg_pool(
 
 
 @function
-def global_max_pool(x: Any, *, layout: str = "NCHW") -> Any:
+def global_max_pool(x: Any, *, layout: str = "NCHW") -> Array:
     """Largest element of each channel, with spatial axes of extent 1."""
     return rnp.max(x, axis=spatial_axes(as_tracer(x).ndim, layout), keepdims=True)
 
 
 @function
-def global_avg_pool(x: Any, *, layout: str = "NCHW") -> Any:
+def global_avg_pool(x: Any, *, layout: str = "NCHW") -> Array:
     """Mean of each channel, with spatial axes of extent 1."""
     return rnp.mean(x, axis=spatial_axes(as_tracer(x).ndim, layout), keepdims=True)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rlx.ir import ops
 from rlx.ir.ops.quant import StraightThrough
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, emit, emit_several, function
 
 
@@ -17,7 +18,7 @@ def fake_quantize(
     bits: int = 8,
     axis: int | None = None,
     straight_through: StraightThrough = "identity",
-) -> Any:
+) -> Array:
     """Round `x` to multiples of a scale, as if quantized to 8, 4 or 2 bits.
 
     The scale is given, `[1]` or one for each index of `axis`, or that of `x` itself: its largest
@@ -40,7 +41,7 @@ def fake_quantize_ema(
     bits: int = 8,
     axis: int | None = None,
     straight_through: StraightThrough = "identity",
-) -> Any:
+) -> tuple[Array, Array]:
     """`fake_quantize` by a moving average of the batches' scales; return it and the new average.
 
     An average of 0 is not known yet, and becomes the first batch's scale.
@@ -53,7 +54,7 @@ def fake_quantize_ema(
 
 
 @function
-def fake_quantize_lsq(x: Any, scale: Any, *, bits: int = 8, axis: int | None = None) -> Any:
+def fake_quantize_lsq(x: Any, scale: Any, *, bits: int = 8, axis: int | None = None) -> Array:
     """`fake_quantize` by a learned scale, `[1]` or one for each index of `axis`, with a gradient.
 
     Esser et al., Learned Step Size Quantization (2020).

@@ -428,7 +428,7 @@ def clip(
 
 
 @function
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def where(condition: Any, x: Any = None, y: Any = None) -> Array:
     """`x` where `condition` holds, else `y`."""
     if x is None or y is None:
         raise DTypeError(

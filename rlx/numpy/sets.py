@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -122,6 +122,12 @@ def nonzero(a: Any, *, size: int, fill_value: Any = None) -> Any:
     return tuple(elementwise.where(exist, index, fill) for index, fill in pairs)
 
 
+@overload
+def where(
+    condition: Any, *, size: int | None = None, fill_value: Any = None
+) -> tuple[Array, ...]: ...
+@overload
+def where(condition: Any, x: Any, y: Any) -> Array: ...
 def where(
     condition: Any, x: Any = None, y: Any = None, *, size: int | None = None, fill_value: Any = None
 ) -> Any:

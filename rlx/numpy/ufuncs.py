@@ -19,12 +19,13 @@ from rlx.numpy.creation import dtype_of, full_like
 from rlx.numpy.index_updates import without_masks
 from rlx.numpy.shaping import broadcast_to, concatenate, expand_dims, moveaxis, reshape
 from rlx.numpy.updates import index_add, index_change
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert
 from rlx.tracing.apply import function as traced
 from rlx.tracing.loops import scan_rows
 from rlx.tracing.trace import shape_of
 
-Binary = Callable[[Any, Any], Any]
+Binary = Callable[[Any, Any], Array]
 
 
 class BinaryFunction(Protocol):
@@ -37,7 +38,7 @@ class BinaryFunction(Protocol):
     identity: Any
     outer: Binary
 
-    def __call__(self, x: Any, y: Any) -> Any: ...
+    def __call__(self, x: Any, y: Any) -> Array: ...
 
 
 class FoldingFunction(BinaryFunction, Protocol):
@@ -49,9 +50,9 @@ class FoldingFunction(BinaryFunction, Protocol):
     other where an index repeats.
     """
 
-    reduce: Callable[..., Any]
-    accumulate: Callable[..., Any]
-    at: Callable[..., Any]
+    reduce: Callable[..., Array]
+    accumulate: Callable[..., Array]
+    at: Callable[..., Array]
 
 
 def _pairing(apply: Any, identity: Any = None) -> Any:

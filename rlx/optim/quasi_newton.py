@@ -81,7 +81,7 @@ def scale_by_lbfgs(
         steps = tree_map(pushed, state.diff_params_memory, moved)
         growths = tree_map(pushed, state.diff_updates_memory, grown)
         weights = pushed(state.weights_memory, weight)
-        first = 1.0
+        first: Any = 1.0
         if scale_init_precond:
             norm = rnp.sqrt(_dot(updates, updates))
             first = rnp.where(state.count > 0, 1, 1 / rnp.maximum(norm, 1))

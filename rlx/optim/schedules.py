@@ -91,7 +91,7 @@ def piecewise_constant_schedule(
 
     @function
     def rate(count: Any) -> Any:
-        value = rnp.float32(init_value)
+        value: Any = rnp.float32(init_value)
         for boundary, scale in steps:
             value = rnp.where(rnp.greater_equal(count, boundary), value * scale, value)
         return value

@@ -27,6 +27,7 @@ from rlx.random.uniforms import (
     require_broadcast,
     uniform,
 )
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, function, inexact
 
 _WORD = 2**32 - 1
@@ -36,7 +37,7 @@ _WORD = 2**32 - 1
 def categorical(
     key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True,
     mode: str | None = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """Positions along `axis`, each with the probability whose logarithm, up to a sum, is given."""
     (scores,) = inexact(logits)
     axis = normalize_axis(axis, scores.ndim) - scores.ndim
@@ -56,7 +57,7 @@ def categorical(
 
 def _without_replacement(
     key: Any, scores: Any, axis: int, prefix: Any, drawn: Any, mode: str | None
-) -> Any:
+) -> Array:
     count, categories = math.prod(prefix), static_shape(scores)[axis]
     if count > categories:
         raise ShapeError(
@@ -75,7 +76,7 @@ def _largest(x: Any, count: int) -> Any:
 
 
 @function
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Array:
     """`x` in random order along `axis`, or the integers below `x`; rows stay whole.
 
     With `independent` every row is shuffled on its own.
@@ -90,7 +91,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     return take(x, order, axis)
 
 
-def _shuffled(key: Any, x: Any, axis: int) -> Any:
+def _shuffled(key: Any, x: Array, axis: int) -> Array:
     """Sort by random keys, so often that those of two elements are hardly the same each time."""
     extents = static_shape(x)
     rounds = math.ceil(3 * math.log(max(1, math.prod(extents))) / math.log(_WORD))
@@ -106,7 +107,7 @@ def _shuffled(key: Any, x: Any, axis: int) -> Any:
 def choice(
     key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0,
     mode: str | None = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """Elements of `a` along `axis`, or integers below `a`, with the probabilities `p`."""
     return _choice(randint, key, a, shape, replace, p, axis, mode)
 
@@ -115,7 +116,7 @@ def choice(
 def jax_choice(
     key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0,
     mode: str | None = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`choice` with the bits of JAX, whose integers are not uniform above 65536 elements."""
     return _choice(jax_randint, key, a, shape, replace, p, axis, mode)
 
@@ -123,7 +124,7 @@ def jax_choice(
 def _choice(
     integers: Callable[..., Any], key: Any, a: Any, shape: Any, replace: bool, p: Any, axis: int,
     mode: str | None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     drawn = shape_from(shape)
     population = None if isinstance(a, (int, np.integer)) else as_tracer(a)
     axis = 0 if population is None else normalize_axis(axis, population.ndim)

@@ -37,7 +37,7 @@ from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 
 
 @function
-def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Normally distributed with mean 0 and variance 1, of complex numbers half in each part."""
     extents = shape_from(shape)
     if dtype is not None and dtype_of(dtype, DType.F32).is_complex:
@@ -45,7 +45,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return standard_normal(key, extents, float_dtype(dtype, "normal"))
 
 
-def _complex_normal(key: Any, shape: Shape, dtype: DType) -> Any:
+def _complex_normal(key: Any, shape: Shape, dtype: DType) -> Array:
     """Return normals in both parts, by two keys, as JAX does."""
     keys = split(key)
     of_part = dtype.part
@@ -65,7 +65,7 @@ def standard_normal(key: Any, shape: Shape, dtype: DType) -> Array:
 
 
 @function
-def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Exponentially distributed with mean 1."""
     return standard_exponential(key, shape_from(shape), float_dtype(dtype, "exponential"))
 
@@ -76,7 +76,7 @@ def standard_exponential(key: Any, shape: Shape, dtype: DType) -> Array:
 
 
 @function
-def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
     """Gumbel's distribution: `-log(-log(u))`; `mode="high"` resolves its upper tail further."""
     target, extents = float_dtype(dtype, "gumbel"), shape_from(shape)
     if mode not in (None, "low", "high"):
@@ -92,7 +92,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     return _double_log(e.log1p(e.negative(x)))
 
 
-def _double_log(logarithm: Any) -> Any:
+def _double_log(logarithm: Any) -> Array:
     return e.negative(e.log(e.negative(logarithm)))
 
 
@@ -101,7 +101,7 @@ def limits(dtype: DType) -> Any:
 
 
 @function
-def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Laplace's distribution: exponential to both sides."""
     target = float_dtype(dtype, "laplace")
     low = -1.0 + float(limits(target).epsneg)
@@ -110,7 +110,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 
 @function
-def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """The logistic distribution: `log(u / (1 - u))`."""
     target = float_dtype(dtype, "logistic")
     u = uniform(key, shape, target, float(limits(target).tiny), 1.0)
@@ -118,7 +118,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 
 @function
-def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Cauchy's distribution: the tangent of a uniform angle."""
     target = float_dtype(dtype, "cauchy")
     u = uniform(key, shape, target, float(limits(target).eps), 1.0)
@@ -126,7 +126,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 
 @function
-def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Pareto's distribution with exponent `b`, from 1 on."""
     target = float_dtype(dtype, "pareto")
     exponent, extents = parameters("pareto", target, shape, b)
@@ -134,7 +134,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 @function
-def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Rayleigh's distribution: the length of two normals."""
     target = float_dtype(dtype, "rayleigh")
     (size,), extents = parameters("rayleigh", target, shape, scale)
@@ -145,7 +145,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
 @function
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
-) -> Any:
+) -> Array:
     """Weibull's distribution."""
     target = float_dtype(dtype, "weibull_min")
     size, power = convert(scale, target), convert(concentration, target)
@@ -154,7 +154,7 @@ def weibull_min(
 
 
 @function
-def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Array:
     """The exponential of a normal number of deviation `sigma`."""
     target = float_dtype(dtype, "lognormal")
     (deviation,), extents = parameters("lognormal", target, shape, sigma)
@@ -162,14 +162,16 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
 
 
 @function
-def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Maxwell's distribution: the length of three normals."""
     target = float_dtype(dtype, "maxwell")
     return norm(standard_normal(key, (*shape_from(shape), 3), target), axis=-1)
 
 
 @function
-def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
+) -> Array:
     """Maxwell's distribution with either sign, about `loc`."""
     target = float_dtype(dtype, "double_sided_maxwell")
     (center, size), common = parameters("double_sided_maxwell", target, None, loc, scale)
@@ -182,7 +184,7 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
 @function
 def triangular(
     key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
-) -> Any:
+) -> Array:
     """Of a density that rises from `left` to `mode` and falls to `right`."""
     target = float_dtype(dtype, "triangular")
     (a, c, b), extents = parameters("triangular", target, shape, left, mode, right)
@@ -194,7 +196,7 @@ def triangular(
 
 
 @function
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Wald's distribution, the inverse Gaussian one, of a mean and scale 1."""
     target = float_dtype(dtype, "wald")
     (m,), extents = parameters("wald", target, shape, mean)
@@ -209,7 +211,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 @function
-def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Number of Bernoulli trials of probability `p` up to the first success."""
     target = default_int() if dtype is None else dtype_of(dtype, default_int())
     kind = DType.F32 if not as_tracer(p).value.dtype.is_float or isinstance(p, float) else None
@@ -226,7 +228,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None,
     method: str = "cholesky",
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """Normally distributed vectors of a mean and a covariance matrix."""
     if method != "cholesky":
         raise UnsupportedError(

@@ -11,6 +11,7 @@ from rlx.ir.dtype import DType, as_dtype
 from rlx.random.continuous import parameters
 from rlx.random.keys import split
 from rlx.random.uniforms import float_dtype, unit_interval
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, function
 from rlx.transforms.control import scan, while_loop
 
@@ -25,7 +26,7 @@ _STIRLING = (
 
 
 @function
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     """How many of `n` trials succeed, each with probability `p`; or NaN."""
     target = float_dtype(dtype, "binomial")
     working = _working_dtype(p)
@@ -112,7 +113,7 @@ def _stirling_rest(k: Any) -> Any:
 @function
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int = 1
-) -> Any:
+) -> Array:
     """How many of `n` trials have each outcome; probabilities `p` are along the last axis."""
     del unroll  # a loop stays one
     target = float_dtype(dtype, "multinomial")

@@ -29,10 +29,10 @@ WORD = (1 << 32) - 1
 
 
 @function
-def key(seed: Any, *, impl: str | None = None) -> Any:
+def key(seed: Any, *, impl: str | None = None) -> Array:
     """Return the key of a seed: an integer of 64 bits, or of 32 where types have no more."""
     require_implementation(impl)
-    words: Any = _seed_words(seed)
+    words: Array = _seed_words(seed)
     if impl != "philox4x32":
         return words
     return concatenate([words[::-1], as_tracer(np.zeros(2, np.uint32))])  # the lower word first
@@ -72,7 +72,7 @@ def _upper_word(seed: Any) -> Any:
 
 
 @function
-def split(key: Any, num: Any = 2) -> Any:
+def split(key: Any, num: Any = 2) -> Array:
     """Return `num` keys, an integer or a shape, that are independent of each other and of `key`."""
     shape = shape_from(num)
     if is_philox(key):
@@ -84,7 +84,7 @@ def split(key: Any, num: Any = 2) -> Any:
 
 
 @function
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Any, data: Any) -> Array:
     """Return the key of `key` and an integer, of which 32 bits count."""
     if isinstance(data, int):
         data = np.uint32(data & WORD)
@@ -105,20 +105,20 @@ def fold_in(key: Any, data: Any) -> Any:
 
 
 @function
-def key_data(keys: Any) -> Any:
+def key_data(keys: Any) -> Array:
     """Return the words of keys: these are arrays of u32 already."""
     return as_tracer(keys)
 
 
 @function
-def wrap_key_data(words: Any, *, impl: str | None = None) -> Any:
+def wrap_key_data(words: Any, *, impl: str | None = None) -> Array:
     """Return words of u32 as keys, which they are already."""
     require_implementation(impl)
     return as_tracer(words)
 
 
 @function
-def clone(key: Any) -> Any:
+def clone(key: Any) -> Array:
     """Return `key`: as arrays never change, keys may be used anywhere."""
     return as_tracer(key)
 

@@ -8,11 +8,12 @@ import rlx.numpy as rnp
 from rlx.numpy.axes import shape_from
 from rlx.random.continuous import standard_normal
 from rlx.random.uniforms import float_dtype
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function
 
 
 @function
-def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Any:
+def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Array:
     """Uniformly drawn matrices [n, m] whose rows or columns, the fewer of them, are orthonormal."""
     columns = n if m is None else m
     extents = (*shape_from(shape), max(n, columns), min(n, columns))

@@ -34,7 +34,7 @@ def mixed(seed: int, key: int) -> int:
 
 
 @function
-def uniform(seed: int, key: int, shape: Any = (), low: float = 0.0, high: float = 1.0) -> Any:
+def uniform(seed: int, key: int, shape: Any = (), low: float = 0.0, high: float = 1.0) -> Array:
     """Uniform in [low, high), as f32."""
     drawn = _unit(mixed(seed, key), shape_from(shape))
     width = np.float32(high) - np.float32(low)
@@ -42,7 +42,7 @@ def uniform(seed: int, key: int, shape: Any = (), low: float = 0.0, high: float 
 
 
 @function
-def normal(seed: int, key: int, shape: Any = (), mean: float = 0.0, scale: float = 1.0) -> Any:
+def normal(seed: int, key: int, shape: Any = (), mean: float = 0.0, scale: float = 1.0) -> Array:
     """Normally distributed, as f32."""
     extents = shape_from(shape)
     pairs: Any = _unit(mixed(seed, key), (math.prod(extents) * 2,)).reshape((*extents, 2))
@@ -61,7 +61,7 @@ def sample(
     top_p: float = 1.0,
     temperature: float = 1.0,
     offset: Any = 0,
-) -> Any:
+) -> Array:
     """Draw an index of each row of `logits`, `[..., vocabulary]`: as i32.
 
     Of each row the `top_k` largest (0: all; equals of the last one stay) are candidates, and of

@@ -21,6 +21,7 @@ from rlx.numpy.shaping import broadcast_to, reshape
 from rlx.random.continuous import limits, parameters, standard_exponential, standard_normal
 from rlx.random.keys import split
 from rlx.random.uniforms import default_int, float_dtype, rademacher, unit_interval
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import as_tracer, convert, function
 from rlx.transforms.batch import vmap
 from rlx.transforms.control import while_loop
@@ -28,25 +29,25 @@ from rlx.transforms.custom_jvp import custom_jvp
 
 
 @function
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """The gamma distribution of shape `a` and scale 1, with its derivative by `a`."""
     target = float_dtype(dtype, "gamma")
     return _gamma(key, *_spread("gamma", target, shape, a), False)
 
 
 @function
-def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """The logarithm of what `gamma` draws, which does not underflow for small `a`."""
     target = float_dtype(dtype, "loggamma")
     return _gamma(key, *_spread("loggamma", target, shape, a), True)
 
 
-def _spread(name: str, dtype: DType, shape: Any, a: Any) -> tuple[Any, Shape]:
+def _spread(name: str, dtype: DType, shape: Any, a: Any) -> tuple[Array, Shape]:
     (alpha,), extents = parameters(name, dtype, shape, a)
     return broadcast_to(alpha, extents), extents
 
 
-def _gamma(key: Any, alpha: Any, shape: Shape, in_logarithms: bool) -> Any:
+def _gamma(key: Any, alpha: Array, shape: Shape, in_logarithms: bool) -> Array:
     count = math.prod(shape)
     if not count:
         return alpha
@@ -168,7 +169,7 @@ def _positive(key: Any, c: Any, dtype: DType) -> tuple[Any, Any]:
 
 
 @function
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     """The beta distribution, of two gamma numbers the share of the first."""
     target = float_dtype(dtype, "beta")
     (first, second), extents = parameters("beta", target, shape, a, b)
@@ -182,7 +183,7 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 @function
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
+def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Dirichlet's distribution: gamma numbers divided by their sum."""
     target = float_dtype(dtype, "dirichlet")
     concentration: Any = convert(alpha, target)
@@ -194,7 +195,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any
 
 
 @function
-def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     """The sum of `df` squares of normals."""
     target = float_dtype(dtype, "chisquare")
     half = e.divide(convert(df, target), 2.0)
@@ -202,7 +203,7 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 @function
-def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
+def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Fisher's distribution: the ratio of two mean squares."""
     target = float_dtype(dtype, "f")
     (upper, lower), extents = parameters("f", target, shape, dfnum, dfden)
@@ -212,7 +213,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
 
 
 @function
-def t(key: Any, df: Any, shape: Any = (), dtype: Any = None) -> Any:
+def t(key: Any, df: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Student's distribution of `df` degrees of freedom."""
     target = float_dtype(dtype, "t")
     (freedom,), extents = parameters("t", target, shape, df)
@@ -223,7 +224,7 @@ def t(key: Any, df: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 
 @function
-def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Any:
+def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Of a density proportional to `exp(-|x|**p)`."""
     target = float_dtype(dtype, "generalized_normal")
     keys: Any = split(key)
@@ -233,7 +234,7 @@ def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> 
 
 
 @function
-def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None) -> Any:
+def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None) -> Array:
     """Uniform in the unit ball of the p-norm in `d` dimensions."""
     target = float_dtype(dtype, "ball")
     keys: Any = split(key)
@@ -246,7 +247,7 @@ def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None) -> 
 
 
 @function
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
+def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Poisson's distribution of mean `lam`."""
     target = default_int() if dtype is None else dtype_of(dtype, default_int())
     (mean,), extents = parameters("poisson", DType.F32, shape, lam)

@@ -11,8 +11,8 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise as e
 from rlx.random.uniforms import digits_of, float_dtype, shape_or, unit_interval
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import convert, emit, function
-from rlx.tracing.tracer import Tracer
 
 _TAIL = 1.0
 """Intervals beyond it are drawn by the ratio of tails."""
@@ -22,7 +22,9 @@ _TERMS = 28
 
 
 @function
-def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+def truncated_normal(
+    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
+) -> Array:
     """Normally distributed where that falls in (lower, upper); bounds may be infinite.
 
     All draws are finite. An interval beyond 1 or -1 is drawn by the ratio of tails, which has
@@ -53,7 +55,7 @@ def _central(u: Any, low: Any, high: Any) -> Any:
     return e.multiply(root, emit(ops.erf_inv, e.clip(share, -most, most)))
 
 
-def beyond(u: Any, rest: Any, low: Any, high: Any) -> Any:
+def beyond(u: Any, rest: Any, low: Any, high: Any) -> Array:
     """Return the quantiles `u`, which is `1 - rest`, of the normal distribution in (low, high).
 
     With Mills' ratio R, the share of the tail from `low`, above 1, that is beyond x is
@@ -99,7 +101,7 @@ def _mills(x: Any) -> Any:
     return e.where(is_far, e.divide(1.0, fraction), e.multiply(near, math.sqrt(math.pi / 2)))
 
 
-def _finite(x: Any, towards: float) -> Tracer:
+def _finite(x: Any, towards: float) -> Array:
     """Return the float next to `x` on the way to an infinity."""
     dtype = x.value.dtype
     bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.size]
@@ -110,5 +112,4 @@ def _finite(x: Any, towards: float) -> Tracer:
     moved = emit(ops.bitcast, e.add(word, step), to=dtype)
     least = np.nextafter(zero, np.asarray(towards, dtype.numpy))
     moved = e.where(e.equal(x, zero), least, moved)
-    finite: Tracer = e.where(e.isinf(x), x, moved)
-    return finite
+    return e.where(e.isinf(x), x, moved)

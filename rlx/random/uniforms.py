@@ -41,7 +41,7 @@ def _default_word() -> DType:
 
 
 @function
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random bits, as unsigned integers."""
     target = canonical(_default_word() if dtype is None else as_array_dtype(dtype))
     if not target.is_unsigned_int:
@@ -66,7 +66,7 @@ def random_bits(key: Any, shape: Shape, width: int) -> Array:
 @function
 def uniform(
     key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
-) -> Any:
+) -> Array:
     """Uniform in [minval, maxval)."""
     target = float_dtype(dtype, "uniform")
     extents = shape_from(shape)
@@ -95,7 +95,7 @@ def unit_interval(key: Any, shape: Shape, dtype: DType) -> Array:
 
 
 @function
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
     """Integers in [minval, maxval), each with a probability within 2**-32 of the same.
 
     They are the high words of `bits * (maxval - minval)`, with twice the bits of the dtype.
@@ -105,7 +105,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
 
 
 @function
-def jax_randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+def jax_randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
     """Integers in [minval, maxval) as JAX draws them, by remainders.
 
     A product wraps in ranges of more values than the square root of the dtype's: of
@@ -116,7 +116,7 @@ def jax_randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = Non
 
 def _randint(
     draw: Callable[..., Any], key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any
-) -> Any:
+) -> Array:
     target = default_int() if dtype is None else dtype_of(dtype, default_int())
     if not target.is_int:
         raise DTypeError(
@@ -209,7 +209,7 @@ def _whole(x: Any) -> Array:
 
 
 @function
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:
     """True with probability `p`; with `mode="high"` also where that is below 1e-7."""
     if mode not in ("low", "high"):
         raise InputError(f"mode is {mode!r}; it must be 'low' or 'high'", remedy="pass mode='low'")
@@ -226,7 +226,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
 
 
 @function
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """-1 or 1, each with probability 1/2."""
     target = default_int() if dtype is None else dtype_of(dtype, default_int())
     flips = convert(bernoulli(key, 0.5, shape_from(shape)), target)

@@ -9,17 +9,18 @@ import rlx.numpy as rnp
 from rlx import nn
 from rlx.errors import InputError, UnsupportedError
 from rlx.ir.source_lines import calling_source
+from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function
 
 
 @function
-def identity(x: Any) -> Any:
+def identity(x: Any) -> Array:
     """`x` itself."""
     return rnp.positive(x)
 
 
 @function
-def celu(x: Any, alpha: Any = 1.0) -> Any:
+def celu(x: Any, alpha: Any = 1.0) -> Array:
     """`x` where positive, else `alpha * (exp(x / alpha) - 1)`."""
     above = rnp.greater(x, 0)  # a choice: the slope of a minimum would be a half at 0
     below = rnp.multiply(alpha, rnp.expm1(rnp.divide(rnp.where(above, 0.0, x), alpha)))
@@ -27,39 +28,39 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
 
 
 @function
-def glu(x: Any, axis: int = -1) -> Any:
+def glu(x: Any, axis: int = -1) -> Array:
     """The first half times the sigmoid of the second."""
     first, second = rnp.split(x, 2, axis)
     return rnp.multiply(first, nn.sigmoid(second))
 
 
 @function
-def hard_tanh(x: Any) -> Any:
+def hard_tanh(x: Any) -> Array:
     """`x` limited to [-1, 1]."""
     return rnp.where(rnp.greater(x, 1), 1, rnp.where(rnp.less(x, -1), -1, x))
 
 
 @function
-def squareplus(x: Any, b: Any = 4) -> Any:
+def squareplus(x: Any, b: Any = 4) -> Array:
     """`(x + sqrt(x * x + b)) / 2`."""
     return rnp.multiply(0.5, rnp.add(x, rnp.sqrt(rnp.add(rnp.square(x), b))))
 
 
 @function
-def sparse_plus(x: Any) -> Any:
+def sparse_plus(x: Any) -> Array:
     """0 up to -1, `x` from 1 on, a parabola between."""
     inner = rnp.multiply(0.25, rnp.square(rnp.add(x, 1.0)))
     return rnp.where(rnp.less_equal(x, -1.0), 0.0, rnp.where(rnp.greater_equal(x, 1.0), x, inner))
 
 
 @function
-def sparse_sigmoid(x: Any) -> Any:
+def sparse_sigmoid(x: Any) -> Array:
     """0 up to -1, 1 from 1 on, a line between: the slope of `sparse_plus`."""
     return rnp.multiply(0.5, rnp.clip(rnp.add(x, 1.0), 0.0, 2.0))
 
 
 @function
-def log1mexp(x: Any) -> Any:
+def log1mexp(x: Any) -> Array:
     """`log(1 - exp(-x))` of positive x, by the form that keeps its digits (Maechler, 2012)."""
     small = rnp.less(x, math.log(2))
     near = rnp.log(rnp.negative(rnp.expm1(rnp.negative(rnp.where(small, x, 1.0)))))
@@ -67,7 +68,7 @@ def log1mexp(x: Any) -> Any:
 
 
 @function
-def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Array:
     """`log(mean(exp(x)))`, of the elements where `where` holds."""
     if where is None:
         kept, counted = x, rnp.ones_like(x)
@@ -87,7 +88,7 @@ def standardize(
     where: Any = None,
     *,
     algorithm: str = "fast",
-) -> Any:
+) -> Array:
     """`x` less its mean, divided by its standard deviation.
 
     Mean and variance are those of elements where `where` holds. Around a mean that is given, the
@@ -108,7 +109,7 @@ def standardize(
 
 
 @function
-def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Any:
+def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Array:
     """1 at the class along a new axis, 0 elsewhere, everywhere for classes outside."""
     found = rnp.equal(rnp.expand_dims(x, -1), rnp.arange(num_classes))
     return rnp.moveaxis(rnp.astype(found, dtype), -1, axis)
@@ -129,7 +130,7 @@ def dot_product_attention(
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,  # noqa: ARG001  part of the signature
     return_residual: bool = False,
-) -> Any:
+) -> Array:
     """Attention over `[B, T, N, H]` (or `[T, N, H]`) arrays; query `i` sees keys up to `i`.
 
     Of sequences shorter than the arrays, keys beyond the length are hidden and results 0. A window

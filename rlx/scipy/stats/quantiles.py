@@ -242,7 +242,8 @@ def truncnorm_quantile(p: Any, upper: bool, a: Any, b: Any) -> Any:
     def at(y: Any) -> tuple[Any, Any, Any]:
         x = rnp.where(from_end, high - y, origin + y)
         past = rnp.where(from_end, high - low, origin - low)
-        return x, *(rnp.where(from_end, *each) for each in ((past - y, past + y), (y, width - y)))
+        gone = rnp.where(from_end, past - y, past + y)
+        return x, gone, rnp.where(from_end, y, width - y)
 
     def shares(y: Any) -> Shares:
         x, past, rest = at(y)

@@ -114,8 +114,10 @@ def _learned_slopes(
     by_scale = rnp.where(is_within, limited - x / factor, limited) * d * grad_factor
     by_point = rnp.where(is_within, 0.0, -factor) * d * grad_factor
     others = None if axis is None else tuple(a for a in range(x.ndim) if a != axis % x.ndim)
-    sums = (rnp.reshape(rnp.sum(by, others), scale.shape) for by in (by_scale, by_point))
-    return rnp.where(is_within, d, 0.0), *sums
+    of_scale, of_point = (
+        rnp.reshape(rnp.sum(by, others), scale.shape) for by in (by_scale, by_point)
+    )
+    return rnp.where(is_within, d, 0.0), of_scale, of_point
 
 
 @rule("quantized_decomposed.quantize_per_tensor")
