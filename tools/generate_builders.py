@@ -49,7 +49,9 @@ def generate() -> str:
     """Return the text of the stub."""
     types: set[tuple[str, str]] = set()
     definitions = sorted(OPS.values(), key=lambda d: (d.family, d.name))
-    methods = [_method(d, types) for d in definitions if d.name not in WRITTEN_BY_HAND]
+    methods = [
+        _method(d, types) for d in definitions if d.is_public and d.name not in WRITTEN_BY_HAND
+    ]
     imports = "".join(f"    from {module} import {name}\n" for module, name in sorted(types))
     return "".join([HEAD.format(imports=imports), *methods])
 

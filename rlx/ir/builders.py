@@ -1,4 +1,4 @@
-"""One builder method per op, mixed into `Graph`.
+"""One builder method per op, mixed into `Graph`; ops that passes make of others have none.
 
 A method is made of the op's declaration when it is first used. What editors and type checkers
 read is a stub next to this file, `builders.pyi`, which `tools/generate_builders.py` writes when
@@ -8,7 +8,7 @@ the package is built or installed and before types are checked.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -27,16 +27,18 @@ class _Methods(type):
         definition = None if name.startswith("_") else find_op(name)
         if definition is None:
             raise AttributeError(f"Graph has no op or attribute {name!r}", name=name, obj=cls)
+        if not definition.is_public:
+            raise AttributeError(f"{name} is an op that passes make of others", name=name, obj=cls)
         method = _method(definition)
         setattr(Builders, name, method)
         return method
 
     def __dir__(cls) -> list[str]:
-        return sorted({*super().__dir__(), *OPS.names()})
+        return sorted({*super().__dir__(), *_public_ops()})
 
 
 class Builders(Generic[Value], metaclass=_Methods):
-    """A method of the op's name for every op: infers shapes, promotes dtypes.
+    """A method of the op's name for every op that users add: infers shapes, promotes dtypes.
 
     What a graph and its values are is for the class that this is mixed into.
     """
@@ -45,7 +47,11 @@ class Builders(Generic[Value], metaclass=_Methods):
         return getattr(type(self), name).__get__(self)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *OPS.names()})
+        return sorted({*super().__dir__(), *_public_ops()})
+
+
+def _public_ops() -> Iterator[str]:
+    return (name for name, definition in OPS.items() if definition.is_public)
 
 
 def _method(definition: OpDef) -> Callable[..., Any]:

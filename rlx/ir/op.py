@@ -79,6 +79,7 @@ class Trait(enum.Enum):
     EFFECT = "does more than give results: it runs once, in order, even if they are unread"
     LAYOUT = "changes the layout of elements, for a kernel; transforms see its formula instead"
     FUSED = "made by a pass for speed; transforms see its body instead"
+    LOWERED = "made of other ops, by passes and by formulas alone"
 
     __hash__ = object.__hash__  # of the one object that each is: Enum's own is Python code
 
@@ -194,6 +195,11 @@ class OpDef:
 
     def has(self, trait: Trait) -> bool:
         return trait in self.traits
+
+    @property
+    def is_public(self) -> bool:
+        """True if `Graph` has a method that adds it."""
+        return self.traits.isdisjoint((Trait.LAYOUT, Trait.FUSED, Trait.LOWERED))
 
     @property
     def folds_values(self) -> bool:

@@ -16,7 +16,8 @@ from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
 
 ROOT = Path(__file__).resolve().parents[2]
-DECLARED = [name for name in homes_of("op") if name not in ("input", "param", "constant")]
+LEAVES = ("input", "param", "constant")
+DECLARED = [name for name in homes_of("op") if name not in LEAVES and OPS[name].is_public]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ast.FunctionDef]
     return {node.name: node for node in found if node.name != "apply"}
 
 
-def test_every_op_but_the_leaves_has_a_method_with_its_operands_and_attributes() -> None:
+def test_every_public_op_but_the_leaves_has_a_method_with_its_operands_and_attributes() -> None:
     for name in DECLARED:
         parameters = list(inspect.signature(getattr(Graph("g"), name)).parameters)
         assert parameters == [*OPS[name].operands, *OPS[name].attrs.__dataclass_fields__], name
@@ -50,9 +51,17 @@ def test_no_method_of_an_op_is_hidden_by_a_method_of_the_graph() -> None:
 
 
 def test_methods_are_completed_and_documented() -> None:
-    assert set(OPS) <= set(dir(Graph("g")))
+    assert {name for name in OPS if OPS[name].is_public} <= set(dir(Graph("g")))
     assert Graph.softmax.__doc__ == OPS["softmax"].doc
     assert Graph("g").softmax.__qualname__ == "Graph.softmax"
+
+
+def test_ops_that_passes_make_of_others_are_no_methods() -> None:
+    made = {name for name in OPS if not OPS[name].is_public}
+    assert {"stored_matmul", "stored_conv", "pack_panels", "radix_move"} < made
+    assert made.isdisjoint(dir(Graph("g")))
+    with pytest.raises(AttributeError, match="stored_matmul is an op that passes make of others"):
+        getattr(Graph("g"), "stored_matmul")  # noqa: B009
 
 
 def test_operands_are_taken_by_name() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlx.ir import ops
 from rlx.ir.fold_maps import contraction_map, contractions, fold_map, folds
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OPS, Trait
@@ -133,7 +134,7 @@ def test_windows_are_read_between_their_padding(data: st.DataObject) -> None:
     channels, outputs = each * groups, outputs * groups
     x = g.input("x", (images, *spatial, channels) if last else (images, channels, *spatial))
     w = g.input("w", (*taps, each, outputs) if last else (outputs, each, *taps))
-    convolved = g.stored_conv(x, w, padding=pads, groups=groups, channels_last=last, **attributes)
+    convolved = ops.stored_conv(x, w, padding=pads, groups=groups, channels_last=last, **attributes)
     check(g, convolved)
 
 
@@ -143,7 +144,7 @@ def test_either_operand_of_a_product_may_be_transposed(left: bool, right: bool) 
     g = Graph("g")
     a = g.input("a", (2, 4, 3) if left else (2, 3, 4))
     b = g.input("b", (2, 5, 4) if right else (2, 4, 5))
-    check(g, g.stored_matmul(a, b, left=left, right=right))
+    check(g, ops.stored_matmul(a, b, left=left, right=right))
 
 
 @pytest.mark.parametrize("size", [1, 3])

@@ -51,7 +51,7 @@ def test_a_layout_prints_and_parses() -> None:
 @pytest.mark.parametrize("layout", [Panels(4), ChannelPanels(2, 3), WinogradPanels(2, 4)], ids=str)
 def test_every_layout_is_an_attribute_of_packing(layout: Layout) -> None:
     graph = Graph("weights")
-    packed = graph.pack_panels(graph.param("w", (3, 3, 2, 4)), layout=layout)
+    packed = ops.pack_panels(graph.param("w", (3, 3, 2, 4)), layout=layout)
     graph.set_outputs([packed])
     assert packed.type.layout == layout
     assert parse_graph(format_graph(graph)) == graph
@@ -61,7 +61,7 @@ def test_only_matrices_are_packed_transposed() -> None:
     graph = Graph("weights")
     w = graph.param("w", (3, 3, 2, 4))
     with pytest.raises(ShapeError, match="are not packed transposed"):
-        graph.pack_panels(w, layout=ChannelPanels(2, 3), transposed=True)
+        ops.pack_panels(w, layout=ChannelPanels(2, 3), transposed=True)
 
 
 @pytest.mark.parametrize(

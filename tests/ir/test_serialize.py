@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.errors import FormatError
+from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.serialize import dumps, fingerprint, load, loads, save
 from tests.ir.strategies import graphs
@@ -122,7 +123,7 @@ def test_the_fingerprint_sees_constants_bodies_and_names_but_not_sources() -> No
         body = Graph("body")
         body.set_outputs([body.add(body.input("u", (2,)), number)])
         graph = Graph()
-        graph.fused(graph.input(name, (2,)), body=body)
+        ops.fused(graph.input(name, (2,)), body=body)
         graph.constant(np.full(50, number))
         return graph
 

@@ -140,7 +140,7 @@ def _around(shape: Shape, padding: Pads) -> Shape:
     return tuple(extent + sum(sides) for extent, sides in zip(shape, padding, strict=True))
 
 
-@op(_FAMILY, Trait.VIEW)
+@op(_FAMILY, Trait.VIEW, Trait.LOWERED)
 def bytes_as_words(x: TensorType) -> TensorType:
     """Four neighbors along the last axis as one word, without a copy: i8 as i32, u8 as u32.
 

@@ -142,7 +142,7 @@ def vary(x: Value, *, axis_name: str) -> Value:
     return x
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LOWERED)
 def all_reduce_start(
     x: TensorType, communicator: TensorType, *, axis_name: str, axis_size: int
 ) -> tuple[TensorType, TensorType]:
@@ -155,7 +155,7 @@ def all_reduce_start(
     return x, TensorType(DType.I64, ())
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.IN_PLACE)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.IN_PLACE, Trait.LOWERED)
 def all_reduce_done(total: TensorType, request: TensorType, x: TensorType) -> TensorType:
     """Wait for what `all_reduce_start` began; `x` is what it sends until then."""
     return total

@@ -62,7 +62,7 @@ def dft(x: TensorType, roots: TensorType, *, inverse: bool, scale: float) -> Ten
     return x
 
 
-@op("signal", Trait.ALL_ELEMENTS)
+@op("signal", Trait.ALL_ELEMENTS, Trait.LOWERED)
 def dft_of_reals(x: TensorType, roots: TensorType, *, scale: float) -> TensorType:
     """Lower half of the spectrum of an even count of reals along axis 1 of three, times `scale`.
 
@@ -78,7 +78,7 @@ def dft_of_reals(x: TensorType, roots: TensorType, *, scale: float) -> TensorTyp
     return TensorType(x.dtype.with_parts, (x.shape[0], n // 2 + 1, x.shape[2]))
 
 
-@op("signal", Trait.ALL_ELEMENTS)
+@op("signal", Trait.ALL_ELEMENTS, Trait.LOWERED)
 def dft_to_reals(x: TensorType, roots: TensorType, *, scale: float) -> TensorType:
     """The reals whose spectrum has its lower half along axis 1 of three, unscaled times `scale`.
 
@@ -94,7 +94,7 @@ def dft_to_reals(x: TensorType, roots: TensorType, *, scale: float) -> TensorTyp
     return TensorType(x.dtype.part, (x.shape[0], n, x.shape[2]))
 
 
-@op("signal", Trait.ALL_ELEMENTS)
+@op("signal", Trait.ALL_ELEMENTS, Trait.LOWERED)
 def dft_of_prime(
     x: TensorType, roots: TensorType, spectrum: TensorType, given: TensorType, taken: TensorType,
     *, inverse: bool, scale: float,

@@ -77,7 +77,7 @@ def _cut(shape: Shape, size: int) -> Shape:
     return (*shape[:-1], extent // size, size)
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, decompose=_rounded)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LOWERED, decompose=_rounded)
 def quantize_rows(x: TensorType) -> tuple[TensorType, TensorType, TensorType, TensorType]:
     """Round rows of `x` to eight bits in blocks of 32: words of four codes, scales, sums, values.
 
@@ -144,8 +144,10 @@ def _signed_bytes(words: Value) -> Value:
 
 
 @op(
-    _FAMILY, Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, decompose=_decoded_product
-)  # fmt: skip
+    _FAMILY,
+    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, Trait.LOWERED),
+    decompose=_decoded_product,
+)
 def dequant_matmul_words(
     words: TensorType,
     scales: TensorType,

@@ -59,7 +59,7 @@ def block_count(length: int) -> int:
     return max(1, min(MOST_BLOCKS, length // _LEAST_BLOCK))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LOWERED)
 def sort_keys(x: TensorType, *, indexed: bool) -> TensorType:
     """Return integers whose bits (`key_bits`) are ordered as the elements of `[n]` are.
 
@@ -77,7 +77,7 @@ def sort_keys(x: TensorType, *, indexed: bool) -> TensorType:
     return x.with_dtype(DType.I64 if wide else DType.I32)
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LOWERED)
 def radix_counts(keys: TensorType, *, start: int, bits: int, blocks: int) -> TensorType:
     """Count the keys of each block by the digit of `bits` bits from `start` on: `[blocks, 2^bits]`.
 
@@ -89,7 +89,7 @@ def radix_counts(keys: TensorType, *, start: int, bits: int, blocks: int) -> Ten
     return TensorType(DType.I32, (blocks, 1 << bits))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LOWERED)
 def radix_move(keys: TensorType, starts: TensorType, *, start: int, bits: int) -> TensorType:
     """Move the keys of each block, in their order, to where `starts` says that each digit goes."""
     require_dtype(keys, "i32 i64")
@@ -98,7 +98,7 @@ def radix_move(keys: TensorType, starts: TensorType, *, start: int, bits: int) -
     return keys
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS)
+@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LOWERED)
 def sorted_values(keys: TensorType, x: TensorType) -> TensorType:
     """Turn sorted keys, without indices, into the elements of `x` that they encode.
 

@@ -77,7 +77,7 @@ def _formula(
 
 @op(
     "conv",
-    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE),
+    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, Trait.LOWERED),
     decompose=_formula,
     attributes=StoredConvAttributes,
 )

@@ -69,7 +69,7 @@ def _formula(a: Value, b: Value, *, left: bool, right: bool, elements: Elements)
 
 @op(
     "linalg",
-    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE),
+    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, Trait.LOWERED),
     decompose=_formula,
 )
 def stored_matmul(

@@ -63,7 +63,7 @@ def graph_of(x: Shape, w: Shape, attributes: dict[str, Any], dtype: str) -> Grap
     """Return a convolution with bias, activation and residual."""
     g = Graph("convolution")
     image, weights = g.input("x", x, dtype), g.param("w", w, dtype)
-    y = g.stored_conv(image, weights, channels_last=True, **attributes)
+    y = ops.stored_conv(image, weights, channels_last=True, **attributes)
     residual = g.input("residual", y.shape, dtype)
     g.set_outputs([g.relu(y + g.param("bias", w[-1:], dtype)) + residual])
     return g
@@ -127,7 +127,7 @@ def test_c_computes_what_llvm_does(g: Graph) -> None:
 def test_integers_take_the_formula() -> None:
     g = Graph("integers")
     x, w = g.input("x", (1, 6, 6, 4), "i32"), g.param("w", (3, 3, 4, 16), "i32")
-    g.set_outputs([g.stored_conv(x, w, channels_last=True)])
+    g.set_outputs([ops.stored_conv(x, w, channels_last=True)])
     found, expected = run(g, "llvm")
     np.testing.assert_array_equal(found, expected)
 
@@ -166,7 +166,7 @@ def test_a_kernel_in_place_computes_no_element_twice() -> None:
     shapes = {"x": (1, 5, 43, 40), "w": (5, 5, 1, 40), "total": (1, 5, 43, 40)}
     g = Graph("in_place")
     x, w, total = (g.input(name, shape) for name, shape in shapes.items())
-    convolved = g.stored_conv(x, w, channels_last=True, groups=40, padding=((2, 2), (2, 2)))
+    convolved = ops.stored_conv(x, w, channels_last=True, groups=40, padding=((2, 2), (2, 2)))
     g.set_outputs([g.cumsum(total, axis=1) + convolved])
     program = rlx.compile(g)
     lanes = detect_target().lanes(4)
@@ -182,7 +182,7 @@ def test_positions_outside_are_not_multiplied_by_zero() -> None:
     """An infinite weight is not multiplied by padding: the corner is the sum of four taps."""
     g = Graph("borders")
     x, w = g.input("x", (1, 4, 4, 16)), g.input("w", (3, 3, 1, 16))
-    g.set_outputs([g.stored_conv(x, w, channels_last=True, groups=16, padding=PADDED["padding"])])
+    g.set_outputs([ops.stored_conv(x, w, channels_last=True, groups=16, padding=PADDED["padding"])])
     taps = np.ones((3, 3, 1, 16), np.float32)
     taps[0, 0] = np.inf
     (y,) = rlx.compile(g)(x=np.ones((1, 4, 4, 16), np.float32), w=taps)

@@ -51,7 +51,7 @@ def winograd_graph(
     """Return the convolution with bias and activation, whatever a direct one would cost."""
     g = Graph("winograd")
     image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
-    u = g.pack_panels(weights, layout=WinogradPanels(step, 32))
+    u = ops.pack_panels(weights, layout=WinogradPanels(step, 32))
     attrs = make_attrs(ops.stored_conv, {"padding": pads, "dilation": apart, "channels_last": True})
     record = Winograd(step, 12, 6, 32, 16, 1, 2)
     y = g.append(ops.stored_conv, (image, u), attrs, lowering=record)[0]
@@ -64,7 +64,7 @@ def direct_graph(
 ) -> Graph:
     g = Graph("direct")
     image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
-    y = g.stored_conv(image, weights, channels_last=True, padding=pads, dilation=apart)
+    y = ops.stored_conv(image, weights, channels_last=True, padding=pads, dilation=apart)
     g.set_outputs([g.relu(y + g.param("bias", (outputs,), dtype))])
     return g
 
@@ -182,7 +182,7 @@ def test_any_number_of_images() -> None:
     n = Dim("n", max=4)
     g = Graph("images")
     weights = g.param("w", (3, 3, 64, 64))
-    y = g.stored_conv(
+    y = ops.stored_conv(
         g.input("x", (n, 20, 20, 64)), weights, channels_last=True, padding=((1, 1), (1, 1))
     )
     g.set_outputs([y])
@@ -240,14 +240,14 @@ def test_taps_that_are_apart_are_transformed() -> None:
 def test_others_stay_direct(outputs: int, attributes: dict[str, Any]) -> None:
     g = Graph("other")
     x, w = g.input("x", (1, 56, 56, 64)), g.param("w", (3, 3, 64, outputs))
-    g.set_outputs([g.stored_conv(x, w, channels_last=True, **attributes)])
+    g.set_outputs([ops.stored_conv(x, w, channels_last=True, **attributes)])
     assert not isinstance(lowering_of(rlx.compile(g)), Winograd)
 
 
 def test_weights_of_the_call_are_not_transformed_at_every_call() -> None:
     g = Graph("call")
     x, w = g.input("x", (1, 56, 56, 64)), g.input("w", (3, 3, 64, 64))
-    g.set_outputs([g.stored_conv(x, w, channels_last=True)])
+    g.set_outputs([ops.stored_conv(x, w, channels_last=True)])
     assert isinstance(lowering_of(rlx.compile(g)), Schedule)
 
 
@@ -257,7 +257,7 @@ def test_weights_that_are_computed_take_no_longer_to_choose_for() -> None:
     x, w = g.input("x", (1, 56, 56, 64)), g.param("w", (3, 3, 64, 64))
     for _ in range(64):
         w = w * w
-    g.set_outputs([g.stored_conv(x, w, channels_last=True)])
+    g.set_outputs([ops.stored_conv(x, w, channels_last=True)])
     (y,) = tile_convolutions(named_target("x86-64-v3"))(g).outputs
     assert isinstance(y.node.lowering, Winograd)
 
@@ -265,7 +265,7 @@ def test_weights_that_are_computed_take_no_longer_to_choose_for() -> None:
 def test_blocks_that_do_not_fit_are_refused() -> None:
     g = Graph("misfit")
     x, w = g.input("x", (1, 8, 8, 16)), g.param("w", (3, 3, 16, 32))
-    u = g.pack_panels(w, layout=WinogradPanels(4, 32))
+    u = ops.pack_panels(w, layout=WinogradPanels(4, 32))
     for tiles, attributes in (
         (12, {}),
         (10, {"stride": (2, 2)}),
@@ -276,14 +276,14 @@ def test_blocks_that_do_not_fit_are_refused() -> None:
         with pytest.raises(ShapeError, match=f"blocks of {tiles} tiles, 5 rows and 32 columns"):
             g.append(ops.stored_conv, (x, u), attrs, lowering=record)
     with pytest.raises(ShapeError, match="steps be 2 or 4"):
-        g.pack_panels(w, layout=WinogradPanels(3, 32))
+        ops.pack_panels(w, layout=WinogradPanels(3, 32))
 
 
 @pytest.mark.parametrize("step", [2, 4])
 def test_panels_hold_the_weights_at_the_points_and_end_in_zeros(step: int) -> None:
     shape, layout = (3, 3, 5, 19), WinogradPanels(step, 8)
     g = Graph("pack")
-    g.set_outputs([g.pack_panels(g.input("w", shape), layout=layout)])
+    g.set_outputs([ops.pack_panels(g.input("w", shape), layout=layout)])
     case = case_of(g, "pack")
     given = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     module = LlvmBackend().load(module_of([case]), detect_target())

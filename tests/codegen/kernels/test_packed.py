@@ -19,6 +19,7 @@ from rlx.codegen.loops.nodes import Binary, BinaryOp, Bitcast, Buffer, Prim
 from rlx.codegen.schedule import Phase, Thunk
 from rlx.errors import DTypeError, ShapeError, UnsupportedError
 from rlx.gguf import encode
+from rlx.ir import ops
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES
 from rlx.ir.graph import Graph
@@ -306,7 +307,7 @@ def test_what_is_no_integer_or_no_block_is_refused() -> None:
     with pytest.raises(DTypeError, match="fp8e4m3 are not multiplied as integers"):
         g.int8_dequant_matmul(x, g.input("w", (3, 48), "u8"), scheme="fp8e4m3")
     with pytest.raises(ShapeError, match="rounded in blocks of 32"):
-        g.quantize_rows(x)
+        ops.quantize_rows(x)
 
 
 @pytest.mark.parametrize(

@@ -163,4 +163,4 @@ def test_products_of_anything_but_words_are_errors() -> None:
     graph = Graph("wrong")
     x, w = graph.input("x", (4, 4), "bf16"), graph.input("w", (4, 4), "u32")
     with pytest.raises(DTypeError, match="must be one of: u32"):
-        graph.stored_matmul(x, w, elements="bf16")
+        ops.stored_matmul(x, w, elements="bf16")

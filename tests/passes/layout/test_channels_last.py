@@ -183,7 +183,7 @@ def test_rows_of_few_channels_are_padded_in_one_run() -> None:
     g = Graph("stem")
     x, w = g.input("x", (1, 9, 10, 3)), g.param("w", (5, 5, 3, 32))
     g.set_outputs(
-        [g.stored_conv(x, w, channels_last=True, stride=(2, 2), padding=((2, 2), (2, 1)))]
+        [ops.stored_conv(x, w, channels_last=True, stride=(2, 2), padding=((2, 2), (2, 1)))]
     )
     done = tile_convolutions(AVX512)(g)
     (padded,) = (node for node in done.nodes if node.op is ops.pad)

@@ -10,6 +10,7 @@ import pytest
 
 import rlx
 from rlx.errors import ShapeError
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.lowering.byte_tables import byte_tables
 from rlx.passes.rewrites.dead_code import dead_code
@@ -103,4 +104,4 @@ def test_a_table_has_an_entry_for_every_byte() -> None:
     graph = Graph("short")
     x, table = graph.input("x", SHAPE, "u8"), graph.input("table", (255,), "u8")
     with pytest.raises(ShapeError, match="every byte needs an entry"):
-        graph.map_bytes(x, table)
+        ops.map_bytes(x, table)

@@ -9,6 +9,7 @@ import pytest
 
 import rlx
 from rlx.errors import DTypeError, ShapeError
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.lowering.exact_products import exact_products
 from rlx.runtime.lower import lower_for
@@ -220,7 +221,7 @@ def test_symbolic_rows_are_products_of_words() -> None:
 def test_words_hold_elements_a_quarter_of_the_axis_apart() -> None:
     graph = Graph("words")
     x = graph.input("x", (1, 6), "i8")
-    graph.set_outputs([graph.pack_bytes(x, axis=1, signed=signed) for signed in (True, False)])
+    graph.set_outputs([ops.pack_bytes(x, axis=1, signed=signed) for signed in (True, False)])
     for backend in ("reference", "c", "llvm"):
         run = rlx.compile(graph, backend=backend)
         signed, unsigned = run.run({"x": np.array([[1, 2, 3, 4, -1, -2]], np.int8)})
@@ -253,7 +254,7 @@ def test_every_kernel_packs_what_the_formula_says(
     around = graph.input("around", (), dtype)
     for filled in ((), (around,)):
         words = [
-            graph.pack_bytes(x, *filled, signed=s, padding=padding, **kinds) for s in (True, False)
+            ops.pack_bytes(x, *filled, signed=s, padding=padding, **kinds) for s in (True, False)
         ]
         graph.set_outputs([*graph.outputs, *words])
     given = {"x": codes(dtype, shape), "around": np.array(7, BYTES[dtype])}
@@ -270,8 +271,8 @@ def test_words_of_neighbors_are_the_bytes_in_place() -> None:
     x = graph.input("x", (3, 8), "i8")
     bits = graph.bitcast(graph.neg(x), to="u8")
     graph.set_outputs([
-        graph.bytes_as_words(bits) + 0,
-        graph.pack_bytes(graph.neg(x), axis=1, signed=True, neighbors=True),
+        ops.bytes_as_words(bits) + 0,
+        ops.pack_bytes(graph.neg(x), axis=1, signed=True, neighbors=True),
     ])  # fmt: skip
     given = np.arange(24, dtype=np.int8).reshape(3, 8)
     for backend in ("reference", "c", "llvm"):
@@ -284,17 +285,17 @@ def test_words_of_other_types_and_uneven_groups_are_errors() -> None:
     graph = Graph("wrong")
     x, y = graph.input("x", (4, 6), "i8"), graph.input("y", (4, 6), "f32")
     with pytest.raises(ShapeError, match="4 groups of axis 1 are no words"):
-        graph.pack_bytes(x, axis=1, signed=True, groups=4)
+        ops.pack_bytes(x, axis=1, signed=True, groups=4)
     with pytest.raises(DTypeError, match="f32"):
-        graph.pack_bytes(y, axis=1, signed=True)
+        ops.pack_bytes(y, axis=1, signed=True)
     with pytest.raises(ShapeError, match="is given for 0 axes"):
-        graph.pack_bytes(x, axis=1, signed=True, padding=((1, 1),))
+        ops.pack_bytes(x, axis=1, signed=True, padding=((1, 1),))
     with pytest.raises(ShapeError, match="its rows are no words of 4 bytes"):
-        graph.bytes_as_words(x)
+        ops.bytes_as_words(x)
     with pytest.raises(DTypeError, match="f32"):
-        graph.bytes_as_words(graph.input("z", (4, 8), "f32"))
+        ops.bytes_as_words(graph.input("z", (4, 8), "f32"))
     with pytest.raises(DTypeError, match="words of four bytes have dtype i8"):
-        graph.stored_matmul(x, x, elements="bytes")
+        ops.stored_matmul(x, x, elements="bytes")
 
 
 def test_rounding_and_packing_are_one_pass_over_the_input() -> None:
@@ -403,7 +404,7 @@ def test_products_of_words_without_a_schedule_take_their_formula(elements: Any) 
         w = graph.bitcast(w, to="i32")
     if elements == "integers":
         x = graph.bitcast(x, to="i32")
-    graph.set_outputs([graph.stored_matmul(x, w, elements=elements)])
+    graph.set_outputs([ops.stored_matmul(x, w, elements=elements)])
     rng = np.random.default_rng(0)
     high = 0x4000 if elements == "bf16" else 1 << 32
     given = {name: rng.integers(0, high, shape).astype("u4") for name, shape in
