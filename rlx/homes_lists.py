@@ -105,7 +105,7 @@ rlx.codegen.kernels.nests.control scan/OneKernel while_loop/OneKernel
 rlx.codegen.kernels.packed.experts grouped_dequant_matmul/Schedule
 rlx.codegen.kernels.packed.int8 dequant_matmul_words/Schedule
 rlx.codegen.kernels.packed.packed dequant_matmul/Schedule
-rlx.codegen.kernels.products.pack_panels pack_panels/Turned
+rlx.codegen.kernels.products.pack_panels pack_panels/RegisterTranspose
 rlx.codegen.kernels.products.ragged ragged_matmul/Schedule ragged_outer/Schedule
 rlx.codegen.kernels.sort.bitonic sort/Bitonic argsort/Bitonic
 rlx.codegen.kernels.sort.network sort/BatchInLanes argsort/BatchInLanes

@@ -19,7 +19,7 @@ LEFT = {
     "passes/checks/automatic.py": 2,
     "passes/layout/channels_last.py": 2,
     "passes/layout/schedule_costs.py": 1,
-    "passes/layout/sort_side_by_side.py": 1,
+    "passes/layout/sort_in_lanes.py": 1,
     "passes/layout/tile_convolutions.py": 1,
     "passes/loops/invariant_code_motion.py": 1,
     "passes/loops/nests.py": 1,

@@ -223,7 +223,7 @@ class Winograd(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
-class Turned(Lowering):
+class RegisterTranspose(Lowering):
     """A transpose in registers: squares of `lanes` rows of `lanes` elements."""
 
     lanes: int

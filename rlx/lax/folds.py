@@ -118,8 +118,8 @@ def _as_rows(x: Any, dimensions: tuple[int, ...]) -> Any:
 def _running(fold: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     def apply(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
         x = as_tracer(operand)
-        turned = shaping.flip(x, axis) if reverse else x
-        found = elementwise.astype(fold(turned, axis), x.dtype)
+        flipped = shaping.flip(x, axis) if reverse else x
+        found = elementwise.astype(fold(flipped, axis), x.dtype)
         return shaping.flip(found, axis) if reverse else found
 
     apply.__name__ = apply.__qualname__ = name

@@ -15,7 +15,7 @@ OPTIONAL_PASSES = (
     "exact-products", "fold-constants", "simplify", "common-subexpressions", "byte-tables",
     "fold-collectives", "hoist-collectives", "bundle-collectives", "simplify-loops",
     "absorb-transposes", "scalar-regions", "fuse-loop-bodies", "use-lapack", "share-factors",
-    "split-sorts", "sort-side-by-side", "split-phases", "channels-last", "tile-convolutions",
+    "split-sorts", "sort-in-lanes", "split-phases", "channels-last", "tile-convolutions",
     "use-blas", "pack-operands", "tile-ragged", "loop-invariant-code-motion", "propagate-reshapes",
     "start-collectives", "recompute-formulas", "fuse", "row-regions", "share-bodies",
     "split-reductions",

@@ -36,7 +36,7 @@ from rlx.passes.layout.pack_blocks import pack_blocks
 from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.layout.pack_scaled_weights import pack_scaled_weights
 from rlx.passes.layout.share_factors import share_factors
-from rlx.passes.layout.sort_side_by_side import sort_side_by_side
+from rlx.passes.layout.sort_in_lanes import sort_in_lanes
 from rlx.passes.layout.split_sorts import split_sorts
 from rlx.passes.layout.tile_attention import tile_attention
 from rlx.passes.layout.tile_convolutions import tile_convolutions
@@ -195,7 +195,7 @@ def pipeline(
             *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems
             share_factors,  # after the library has taken its systems
             split_sorts,  # after formulas, which sort
-            sort_side_by_side(target),  # after long sorts are split: short ones are left
+            sort_in_lanes(target),  # after long sorts are split: short ones are left
             split_phases,  # after formulas, which transpose convolutions
             channels_last(target),  # before tiles, which suit the layout
             tile_convolutions(target, choose),  # before products are packed: some become one

@@ -335,7 +335,7 @@ class _Rewriter:
         """Values of `target` that a rule replaced, and by what."""
         self.gone: set[Node] = set()
         """Nodes of `target` in whose place there are others."""
-        self.stands_for: dict[Node, Node] = {}
+        self.origins: dict[Node, Node] = {}
         """New nodes of `target` -> the node of `source` in whose place they were built."""
         self.bodies: dict[int, Graph] = {}
         self.by_op: dict[OpDef, list[LocalRewrite]] = {}
@@ -408,7 +408,7 @@ class _Rewriter:
         if self.depth > _DEEPEST:
             raise InternalError(f"rewrites of {node.op.name} do not come to an end")
         for new in built:
-            self._settle(new, origin)
+            self._normalize_built(new, origin)
         self.depth -= 1
         values = (replacement,) if isinstance(replacement, Value) else tuple(replacement)
         final = tuple(self._final(value) for value in values)
@@ -417,17 +417,17 @@ class _Rewriter:
             self.gone.add(node)
         return final
 
-    def _settle(self, new: Node, origin: Node) -> None:
+    def _normalize_built(self, new: Node, origin: Node) -> None:
         """Bring a node that a rule built to its final form."""
         operands = tuple(self._final(operand) for operand in new.operands)
-        settled = new
+        built = new
         if operands != new.operands:
             results = self.target.append(
                 new.op, operands, new.attrs, source=origin.source, copied=new
             )
-            settled = results[0].node
-        self.stands_for[settled] = origin
-        final = self._normalize(settled, origin)
+            built = results[0].node
+        self.origins[built] = origin
+        final = self._normalize(built, origin)
         self.replaced.update(
             (old, value) for old, value in zip(new.results, final, strict=True) if old is not value
         )
@@ -449,7 +449,7 @@ class _Rewriter:
         results = {r for output in value_map.values() for r in output.node.results}
         live = live_nodes(self.target, self.gone)
         kept = [node for node in self.target.nodes if node in live]
-        like = {n: _anonymous(o, n, results) for n, o in self.stands_for.items() if n in live}
+        like = {n: _anonymous(o, n, results) for n, o in self.origins.items() if n in live}
         self.target.keep(kept, like)
         found = {old: new for old, new in value_map.items() if new.node in live}
         return Rewritten(self.target, found)

@@ -298,12 +298,12 @@ def make(graph: Graph | NamedGraph, cache: ProgramCache, key: str | None, thread
             run_time=lambda: _run_time(program),
         )  # fmt: skip
         if key is not None:
-            tiers.when_settled(native, lambda last: cache.keep(key, graph, image, last))
+            tiers.with_last_tier(native, lambda last: cache.keep(key, graph, image, last))
         return Compiled(origin, image, program, native)
     own = _obtain(origin.graph, cache, threads)
     if key is not None and cache.key(origin.graph, threads) is not None:
         interface = origin.interface
-        tiers.when_settled(own.native, lambda last: cache.keep(key, interface, own.image, last))
+        tiers.with_last_tier(own.native, lambda last: cache.keep(key, interface, own.image, last))
     return Compiled(origin, own.image, own.program, own.native)
 
 

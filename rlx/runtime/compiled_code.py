@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CModule
 from rlx.runtime.image import Image
-from rlx.runtime.tiers import settled
+from rlx.runtime.tiers import last_tier
 
 if TYPE_CHECKING:
     from rlx.codegen.loops.nodes import Module
@@ -61,7 +61,7 @@ class CompiledCode:
     @property
     def native(self) -> NativeModule:
         """The loaded machine code, with the text that it was made from; waits for the last tier."""
-        return settled(self._native)
+        return last_tier(self._native)
 
     @property
     def c_source(self) -> str:

@@ -1,7 +1,7 @@
 """Machine code in two tiers: the first answers soon, the second is made meanwhile and runs as fast.
 
     native = load(backend, module, target, wait=None, run_time=lambda: 5_000_000)
-    settled(native)                 # the second tier, once it is there
+    last_tier(native)                 # the second tier, once it is there
 
 Both tiers have the same bits. Entries of a program in tiers are stubs: the second tier is swapped
 in while calls run, and nothing that took an address has to take another. It is made by a thread;
@@ -237,12 +237,12 @@ def load(
     return backend.load(module, target)
 
 
-def settled(native: NativeModule) -> NativeModule:
+def last_tier(native: NativeModule) -> NativeModule:
     """Return the last tier of machine code, and wait for it; the first where it stays."""
     return native.last() if isinstance(native, TieredModule) else native
 
 
-def when_settled(native: NativeModule, do: Callable[[NativeModule], None]) -> None:
+def with_last_tier(native: NativeModule, do: Callable[[NativeModule], None]) -> None:
     """Call `do` with the last tier once it is there; never where it could not be made."""
     if isinstance(native, TieredModule):
         native.then(do)

@@ -40,7 +40,7 @@ def test_where_of_a_condition_gives_indices() -> None:
     sized = jax.jit(lambda x: jnp.where(x > 9, size=3, fill_value=-1))(X)
     np.testing.assert_array_equal(sized, [[2, 2, -1], [2, 3, -1]])
     with pytest.raises(InputError, match="size and fill_value are for the indices"):
-        jnp.where(X > 9, X, 0, size=3)
+        jnp.where(X > 9, X, 0, size=3)  # type: ignore[call-overload]
 
 
 METHODS: dict[str, Callable[[Any], Any]] = {

@@ -23,7 +23,7 @@ from rlx.runtime import tiers
 from rlx.runtime.c_backend import CModule
 from rlx.runtime.compile import compile
 from rlx.runtime.executable import Executable
-from rlx.runtime.tiers import TieredModule, settled
+from rlx.runtime.tiers import TieredModule, last_tier
 from rlx.target import detect_target
 from tests.fuzz.check import feeds, trace
 from tests.fuzz.generate import program
@@ -106,7 +106,7 @@ def test_both_tiers_give_the_same_bits(way: str, gate: threading.Event) -> None:
     assert isinstance(run._native, TieredModule)
     first = bits(run(x))
     gate.set()
-    last = settled(run._native)
+    last = last_tier(run._native)
     assert isinstance(last, CModule) is (way == "c")
     assert run._native.address("model_run") == run.address != last.address("model_run")
     assert first == bits(run(x)) == bits(compiled(way, wait=True)(x))
@@ -136,7 +136,7 @@ def test_random_programs_have_the_same_bits_in_both_tiers(
 
 def settled_after(gate: threading.Event, run: Executable) -> bool:
     gate.set()
-    settled(run._native)
+    last_tier(run._native)
     gate.clear()
     return not tiers._state.pending
 
@@ -157,7 +157,7 @@ def test_calls_on_many_threads_go_on_while_the_second_tier_comes(
     for thread in threads:
         thread.start()
     gate.set()
-    settled(run._native)
+    last_tier(run._native)
     time.sleep(0.05)
     stop.set()
     for thread in threads:
@@ -171,7 +171,7 @@ def test_the_cache_has_the_second_tier_only(gate: threading.Event, cache: Path) 
     assert not list(cache.glob("*/*.o"))
     assert not list(cache.glob("*/*.rlxi"))
     gate.set()
-    code = settled(run._native).code
+    code = last_tier(run._native).code
     finish_all()
     assert list(cache.glob("*/*.rlxi"))
     again = compiled(wait=False)
@@ -252,7 +252,7 @@ def test_where_the_second_tier_fails_the_first_one_stays(
     monkeypatch.setattr(tiers, "_warn", warned.append)
     run = compiled(wait=False)
     first = bits(run(arrays()["x"]))
-    assert settled(run._native) is run._native._first  # type: ignore[attr-defined]
+    assert last_tier(run._native) is run._native._first  # type: ignore[attr-defined]
     assert first == bits(run(arrays()["x"]))
     assert "no room" in warned[0]
     assert not list(cache.glob("*/*.rlxi"))
@@ -293,12 +293,12 @@ def test_a_forked_child_makes_a_second_tier_of_its_own(
     def in_child() -> bool:
         assert bits(run(x)) == expected
         gate.set()
-        second = settled(run._native)
+        second = last_tier(run._native)
         return second is not run._native._first and bits(run(x)) == expected  # type: ignore[attr-defined]
 
     assert ends_well(in_child)
     gate.set()
-    assert settled(run._native) is not run._native._first  # type: ignore[attr-defined]
+    assert last_tier(run._native) is not run._native._first  # type: ignore[attr-defined]
 
 
 def ends_well(do: Callable[[], bool]) -> bool:

@@ -6,7 +6,7 @@ from rlx.errors import ShapeError
 from rlx.ir.declaration import op
 from rlx.ir.graph import Value
 from rlx.ir.layout import ChannelPanels, Panels, WinogradPanels
-from rlx.ir.lowering import Turned, lowered_by
+from rlx.ir.lowering import RegisterTranspose, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.linalg import swapped, swapped_type
 from rlx.ir.ops.requirements import require_dtype
@@ -43,19 +43,19 @@ def pack_panels(
     return packed
 
 
-@lowered_by(pack_panels, Turned)
+@lowered_by(pack_panels, RegisterTranspose)
 def _packed_in_squares(
-    turned: Turned,
+    squares: RegisterTranspose,
     b: TensorType,
     *,
     layout: Panels | ChannelPanels | WinogradPanels,
     transposed: bool,
 ) -> None:
     del b
-    turns = transposed or isinstance(layout, ChannelPanels)
-    if not turns or turned.lanes < 2 or layout.width % turned.lanes:
+    moves = transposed or isinstance(layout, ChannelPanels)
+    if not moves or squares.lanes < 2 or layout.width % squares.lanes:
         raise ShapeError(
-            f"{layout}, transposed: {transposed}, are not packed in squares of {turned.lanes} "
+            f"{layout}, transposed: {transposed}, are not packed in squares of {squares.lanes} "
             "lanes, which must divide the panels of a transposed matrix, or of channels",
             remedy="leave the choice to the passes",
         )

@@ -6,12 +6,12 @@
                                             %5 = matmul %4, %v
                                             %6 = transpose %5
 
-With channels side by side, a convolution is a product whose rows are positions: single taps need no
-packing of pixels, tiles are not turned before they are stored, and rows of a few positions waste no
-lanes. Elementwise work, pooling, means of pixels, padding, cuts and joins between convolutions go
-along, so that
-images are transposed only where they enter and leave. That is decided for every connected part of
-the graph: its convolutions must save more bytes of packing and turning than are transposed at
+With channels last, a convolution is a product whose rows are positions: single taps need no
+packing of pixels, tiles are not transposed before they are stored, and rows of a few positions
+waste no lanes. Elementwise work, pooling, means of pixels, padding, slices and concatenations
+between convolutions get channels last, too, so that images are transposed only where they enter and
+leave. That is decided for every connected part of
+the graph: its convolutions must save more bytes of packing and transposing than are transposed at
 its edges. Weights are transposed in `setup`: only convolutions by params and constants take part.
 Requires formulas to be spelled out; run it before tiles are chosen.
 """
@@ -284,9 +284,9 @@ def _attributes(node: Node) -> Attrs:
     if node.op.has(Trait.WINDOWED):
         return make_attrs(node.op, {**given, "inner": 1})
     if node.op in _PER_AXIS:
-        turned = {name: (value[0], *value[2:], value[1])
+        moved = {name: (value[0], *value[2:], value[1])
                   for name, value in given.items() if isinstance(value, tuple)}  # fmt: skip
-        return make_attrs(node.op, {**given, **turned})
+        return make_attrs(node.op, {**given, **moved})
     if node.op.folds_values:
         return make_attrs(node.op, {**given, "axes": tuple(axis - 1 for axis in _axes(node))})
     if node.op in _ALONG_AXIS:

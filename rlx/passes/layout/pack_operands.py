@@ -27,7 +27,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import PANELS, ROWS, Schedule, Turned
+from rlx.ir.lowering import PANELS, ROWS, RegisterTranspose, Schedule
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
 from rlx.ir.ops.linalg import swapped
@@ -72,7 +72,7 @@ _SOME_ROWS = 128
 _WAYS = 8
 """Lines that the second-level cache holds of those that are its size, divided by this, apart."""
 
-_TURNED = 0.8
+_TRANSPOSED = 0.8
 """Elements that a product computed transposed moves, of those that packing `b` would: measured."""
 
 _REGISTERS_PER_ROW = 4
@@ -97,10 +97,10 @@ def pack_operands(target: Target, seen: ChoiceObserver = no_layout) -> GraphPass
     def rule(node: Node) -> Value | None:
         if node.lowering is not None:
             return None
-        turned = turned_product(node, target)
-        if turned is not None:
-            inner = rule(turned.node)
-            rows = ops.transpose(turned if inner is None else inner, perm=(1, 0))
+        transposed = transposed_product(node, target)
+        if transposed is not None:
+            inner = rule(transposed.node)
+            rows = ops.transpose(transposed if inner is None else inner, perm=(1, 0))
             return ops.reshape(rows, shape=node.result.shape) if node.result.rank > 2 else rows
         choice = choose_product(node, target)
         seen(node, choice)
@@ -320,9 +320,9 @@ def lowered_product(
     a: Value, b: Value, schedule: Schedule, *, left: bool, right: bool = False
 ) -> Value:
     """Return `a @ b` computed as `schedule` says; `left` and `right` say what is transposed."""
-    is_turned = left or right
-    definition = ops.stored_matmul if is_turned else ops.matmul
-    attrs = make_attrs(definition, {"left": left, "right": right} if is_turned else {})
+    transposed = {"left": left, "right": right} if left or right else {}
+    definition = ops.stored_matmul if transposed else ops.matmul
+    attrs = make_attrs(definition, transposed)
     return a.graph.append(definition, (a, b), attrs, lowering=schedule)[0]
 
 
@@ -339,8 +339,8 @@ def product_operands(node: Node) -> tuple[tuple[Value, bool], tuple[Value, bool]
 def in_panels(b: Value, width: int, lanes: int, *, transposed: bool) -> Value:
     """Return `b`, or its transpose, in panels of `width` columns."""
     attrs = make_attrs(ops.pack_panels, {"layout": Panels(width), "transposed": transposed})
-    turned = Turned(lanes) if transposed and lanes > 1 else None
-    return b.graph.append(ops.pack_panels, (b,), attrs, lowering=turned)[0]
+    squares = RegisterTranspose(lanes) if transposed and lanes > 1 else None
+    return b.graph.append(ops.pack_panels, (b,), attrs, lowering=squares)[0]
 
 
 def small_product(node: Node) -> Value | None:
@@ -383,7 +383,7 @@ def stays_in_place(found: Product) -> bool:
     return found.rows <= _SOME_ROWS and elements >= _MIN_ELEMENTS and not is_prepared(found.b)
 
 
-def turned_product(node: Node, target: Target) -> Value | None:
+def transposed_product(node: Node, target: Target) -> Value | None:
     """Return `w @ a^T` for `a @ w^T` where that moves fewer elements; None elsewhere.
 
     Packing transposes all of `w`. In its place `a` is packed, and the result transposed.
@@ -397,11 +397,11 @@ def turned_product(node: Node, target: Target) -> Value | None:
     if not (isinstance(rows, int) and isinstance(inner, int) and isinstance(columns, int)):
         return None
     moved, packed = rows * (inner + 2 * columns), inner * columns
-    if rows * packed < MIN_WORK or moved > _TURNED * packed:
+    if rows * packed < MIN_WORK or moved > _TRANSPOSED * packed:
         return None
     matrix = a if a.rank == 2 else ops.reshape(a, shape=(rows, inner))
-    turned: Value = ops.matmul(w, ops.transpose(matrix, perm=(1, 0)))
-    return turned
+    result: Value = ops.matmul(w, ops.transpose(matrix, perm=(1, 0)))
+    return result
 
 
 def without_transpose(value: Value) -> tuple[Value, bool]:

@@ -95,8 +95,8 @@ def _heads(family: str, scale: Value, zero_point: list[Value]) -> list[Value]:
     if family.startswith("fp8"):
         return []
     if family == "nvfp4":
-        turned = swapped(scale)
-        return [ops.reshape(turned, shape=(*turned.shape, 1))]
+        column = swapped(scale)
+        return [ops.reshape(column, shape=(*column.shape, 1))]
     if family == "int4" and not zero_point:
         zero_point = [scale * 0.0]
     return [_bytes_of(swapped(number)) for number in (scale, *zero_point)]

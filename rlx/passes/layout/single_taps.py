@@ -19,7 +19,7 @@ _PACK = 0.25
 """Cycles in which a byte of pixels is packed: read, written, and read again."""
 
 _TURN = 0.6
-"""Cycles in which a result is turned."""
+"""Cycles in which a result is transposed."""
 
 
 def beats_product(node: Node, tile: Schedule, target: Target) -> bool:

@@ -131,18 +131,25 @@ def product_loops(tile: Schedule, matrices: Matrices) -> Schedule:
 
 @functools.lru_cache(maxsize=1024)
 def split_product(
-    batch: int, height: int, inner: int, panels: int, rows: int, width: int, size: int, turned: bool
+    batch: int,
+    height: int,
+    inner: int,
+    panels: int,
+    rows: int,
+    width: int,
+    size: int,
+    transposed: bool,
 ) -> Split:
     """Cut a product of tiles of `rows` by `width` elements of `size` bytes.
 
-    `turned` says that the rows of `a` are stored as columns.
+    `transposed` says that the rows of `a` are stored as columns.
     """
     tiles = max(1, -(-height // rows))
     row_bytes = max(1, inner) * size
     panel_bytes = row_bytes * width
     depth = _part(inner, _DEPTH_BYTES // size)
     group = min(panels, max(1, _GROUP_BYTES // (depth * width * size)))
-    copies = group > 2 and (turned or rows_in_a_set(rows, row_bytes) > WAYS)
+    copies = group > 2 and (transposed or rows_in_a_set(rows, row_bytes) > WAYS)
     if not copies:
         depth = max(1, inner)
         group = min(panels, max(1, _GROUP_BYTES // panel_bytes))

@@ -6,8 +6,8 @@
             %4 = stored_conv %2, %3 lowering = schedule(rows = 1, across = 14, columns = 32, ...)
 
 Where an element has few channels, those of a row of taps, which are contiguous, are taken as one
-longer row of taps: the innermost loop runs over them all. What no tile fits is turned around to
-channels in front.
+longer row of taps: the innermost loop runs over them all. What no tile fits is transposed
+to channels in front.
 """
 
 from __future__ import annotations

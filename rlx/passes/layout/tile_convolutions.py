@@ -25,7 +25,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.layout import ChannelPanels
-from rlx.ir.lowering import Lowering, Schedule, Turned, Windowed
+from rlx.ir.lowering import Lowering, RegisterTranspose, Schedule, Windowed
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.bf16_products import BF16_PER_WORD, words_of_bf16
 from rlx.ir.ops.conv_geometry import (
@@ -248,7 +248,7 @@ def _in_panels(w: Value, lowering: Schedule, groups: int) -> Value:
     """Return weights in panels of channels; transposed in registers where panels are vectors."""
     width, lanes = lowering.columns, lowering.lanes
     attrs = make_attrs(ops.pack_panels, {"layout": ChannelPanels(width, groups)})
-    squares = Turned(lanes) if lanes > 1 and width % lanes == 0 else None
+    squares = RegisterTranspose(lanes) if lanes > 1 and width % lanes == 0 else None
     return w.graph.append(ops.pack_panels, (w,), attrs, lowering=squares)[0]
 
 

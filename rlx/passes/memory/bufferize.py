@@ -36,7 +36,7 @@ def bufferize_loops(graph: Graph) -> Rewritten:
     value_map: dict[Value, Value] = {}
     for node in graph.nodes:
         if _holds_nodes(node):
-            _settle(target, node, value_map)
+            _append_bufferized(target, node, value_map)
         else:
             copy_node(target, node, value_map)
     finish(target, graph, value_map)
@@ -47,16 +47,16 @@ def _holds_nodes(node: Node) -> bool:
     return node.op.has(Trait.CONTROL) and not node.is_one_kernel
 
 
-def _settle(target: Graph, node: Node, value_map: dict[Value, Value]) -> None:
-    """Append `node` with settled bodies, and the constants that they held."""
+def _append_bufferized(target: Graph, node: Node, value_map: dict[Value, Value]) -> None:
+    """Append `node` with bufferized bodies, and the constants that they held."""
     bodies = [bufferize_loops(body) for body in _bodies(node)]
     literals = list(dict.fromkeys(literal for body in bodies for literal in _literals(body)))
     at = _end_of_consts(node)
     lifted = [_lifted(body, at, literals) for body in bodies]
     carries = loop_signature(node).num_carries if is_loop(node) else 0
-    settled = [*lifted[:-1], _owning_carries(lifted[-1], carries)]
+    bufferized = [*lifted[:-1], _owning_carries(lifted[-1], carries)]
     if node.op is ops.switch:
-        settled = [copy_outputs(_whole_outputs(body)) for body in lifted]
+        bufferized = [copy_outputs(_whole_outputs(body)) for body in lifted]
     operands = [value_map[operand] for operand in node.operands]
     before = at + 1 if node.op is ops.switch else at
     with target.attributed(node.source, node.scope):
@@ -64,7 +64,7 @@ def _settle(target: Graph, node: Node, value_map: dict[Value, Value]) -> None:
     results = target.append(
         node.op,
         operands,
-        _with_bodies(node, settled, len(literals)),
+        _with_bodies(node, bufferized, len(literals)),
         name=node.name,
         source=node.source,
         scope=node.scope,

@@ -14,7 +14,7 @@ from rlx.codegen.schedule import Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Schedule, Turned
+from rlx.ir.lowering import RegisterTranspose, Schedule
 from rlx.ir.op import OpDef, make_attrs
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Shape
@@ -330,7 +330,7 @@ def test_panels_hold_the_elements_and_end_in_zeros(
     graph = Graph("pack")
     b = graph.input("b", shape, dtype)
     attrs = make_attrs(ops.pack_panels, {"layout": Panels(width), "transposed": lanes is not None})
-    turned = Turned(lanes) if lanes and lanes > 1 and dtype in ("f32", "f64") else None
+    turned = RegisterTranspose(lanes) if lanes and lanes > 1 and dtype in ("f32", "f64") else None
     graph.set_outputs(graph.append(ops.pack_panels, (b,), attrs, lowering=turned))
     case = case_of(graph, "pack")
     given = np.random.default_rng(1).standard_normal(shape).astype(np.float32) * 9

@@ -21,7 +21,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.lowering import BatchInLanes, Bitonic, Lowering
 from rlx.ir.reference import evaluate
-from rlx.passes.layout.sort_side_by_side import sort_side_by_side
+from rlx.passes.layout.sort_in_lanes import sort_in_lanes
 from rlx.passes.rewrite import with_lowering
 from rlx.runtime.toolchain import has_toolchain
 from rlx.target import named_target
@@ -140,7 +140,7 @@ def test_a_bitonic_network_is_chosen_for_rows_that_fill_its_lanes() -> None:
         graph = Graph("chosen")
         x = graph.input("x", shape, dtype)
         graph.set_outputs([ops.sort(x), ops.argsort(x)])
-        nodes = sort_side_by_side(named_target(target))(graph).nodes
+        nodes = sort_in_lanes(named_target(target))(graph).nodes
         return [node.lowering for node in nodes if node.operands]
 
     assert chosen(DType.F32, 1000) == [Bitonic(16), Bitonic(8)]
@@ -159,7 +159,7 @@ def test_networks_are_chosen_for_short_rows_of_words() -> None:
         graph = Graph("chosen")
         x = graph.input("x", shape, dtype)
         graph.set_outputs([ops.sort(x), ops.argsort(x)])
-        nodes = sort_side_by_side(named_target("x86-64-v3"))(graph).nodes
+        nodes = sort_in_lanes(named_target("x86-64-v3"))(graph).nodes
         return [getattr(node.lowering, "lanes", None) for node in nodes if node.operands]
 
     assert lanes(DType.F32, 100, 16) == [8, 4]

@@ -14,7 +14,7 @@ from rlx.codegen.schedule import Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Turned
+from rlx.ir.lowering import RegisterTranspose
 from rlx.ir.op import make_attrs
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.lower import lower_for
@@ -28,7 +28,7 @@ def packs(shapes: Sequence[tuple[int, ...]], *, turned: bool) -> Graph:
     """Pack matrices whose columns, or rows, are given, one after the other."""
     graph = Graph("packs")
     attrs = make_attrs(ops.pack_panels, {"layout": Panels(16), "transposed": turned})
-    record = Turned(8) if turned else None
+    record = RegisterTranspose(8) if turned else None
     for number, shape in enumerate(shapes):
         b = graph.input(f"b{number}", shape)
         graph.append(ops.pack_panels, (b,), attrs, lowering=record)

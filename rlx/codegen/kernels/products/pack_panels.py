@@ -20,7 +20,7 @@ from rlx.codegen.loops.expr import E, Operand, const, index, minimum
 from rlx.codegen.loops.nodes import LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.ir.layout import ChannelPanels, Layout, Panels, WinogradPanels
-from rlx.ir.lowering import Turned
+from rlx.ir.lowering import RegisterTranspose
 from rlx.ir.shape import product, upper
 
 _BLOCK_ROWS = 32
@@ -28,10 +28,10 @@ _BLOCK_ROWS = 32
 
 
 @kernel("pack_panels")
-@kernel("pack_panels", lowering=Turned)
+@kernel("pack_panels", lowering=RegisterTranspose)
 def pack_panels(
     scope: Scope, b: Reader, packed: Writer, *, layout: Layout, transposed: bool,
-    lowering: Turned | None = None,
+    lowering: RegisterTranspose | None = None,
 ) -> None:  # fmt: skip
     lanes = 1 if lowering is None else lowering.lanes
     match layout:

@@ -45,7 +45,7 @@ def scan_batch(
     """Rows stay the leading axis of what is scanned and stacked."""
     given = Parts.of(operands, num_carries, num_consts)
     batched = Parts.of(at.batched, num_carries, num_consts)
-    carries = _settled(at, body, num_carries)
+    carries = _batched_carries(at, body, num_carries)
     rows = [batch_to(x, 1) if own else x for x, own in zip(given.rows, batched.rows, strict=True)]
     flags = (*carries, *batched.consts, *batched.rows)
     stepped, outputs = batch_body(body, flags, at.axis, due=carries)
@@ -73,7 +73,7 @@ def while_loop_batch(
     count = len(operands) - num_consts
     given = Parts.of(operands, count, num_consts)
     batched = Parts.of(at.batched, count, num_consts)
-    carries = _settled(at, body, count)
+    carries = _batched_carries(at, body, count)
     flags = (*carries, *batched.consts)
     asked, (differs,) = batch_body(condition, flags, at.axis)
     if differs:
@@ -214,7 +214,7 @@ def _taken(at: Batching, operands: Sequence[Value], branch: Graph) -> list[Maybe
     return [value_map[output] for output in branch.outputs]
 
 
-def _settled(at: Batching, body: Graph, count: int) -> Flags:
+def _batched_carries(at: Batching, body: Graph, count: int) -> Flags:
     """Return which of the `count` carries are batched once a trip changes none of them."""
     carries, before = at.batched[:count], None
     while carries != before:

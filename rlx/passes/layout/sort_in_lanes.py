@@ -43,7 +43,7 @@ _RECORD = 8
 """Bytes of a key followed by its index."""
 
 
-def sort_side_by_side(target: Target) -> GraphPass:
+def sort_in_lanes(target: Target) -> GraphPass:
     """Return the pass."""
 
     def rule(node: Node) -> Replacement:
@@ -57,7 +57,7 @@ def sort_side_by_side(target: Target) -> GraphPass:
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, [LocalRewrite((ops.sort, ops.argsort), rule)])
 
-    return GraphPass("sort-side-by-side", run, __doc__ or "")
+    return GraphPass("sort-in-lanes", run, __doc__ or "")
 
 
 def _is_read_in_vectors(node: Node) -> bool:
@@ -66,7 +66,7 @@ def _is_read_in_vectors(node: Node) -> bool:
 
 
 def _lanes(node: Node, target: Target) -> int:
-    """Return how many rows are sorted side by side; 1 where each is sorted by itself."""
+    """Return how many rows are sorted at once, in lanes; 1 where each is sorted by itself."""
     rows, length = upper(product(node.operands[0].shape[:-1])), upper(node.operands[0].shape[-1])
     if not 2 <= length <= LONGEST or not rows:
         return 1
