@@ -51,10 +51,10 @@ def parse_graph(
         return graph
 
 
-def parse_lowering(text: str, *, file: str = "<text>") -> Lowering:
+def parse_lowering(text: str) -> Lowering:
     """Return the record that `text` spells, as `format_lowering` prints it."""
-    with loading(None, file) as budget:
-        stream = TokenStream(text, file, budget)
+    with loading(None, "<text>") as budget:
+        stream = TokenStream(text, "<text>", budget)
         parser = GraphParser(stream, AttributeParser(stream, b""), {})
         found = parser.record()
         stream.expect_kind("end", "the end of the text")

@@ -184,13 +184,9 @@ def _ops_within(graph: Graph) -> frozenset[OpDef]:
     return own.union(*(ops_within(b) for node in holders(graph) for b in bodies_of(node.attrs)))
 
 
-def with_lowering(
-    node: Node, lowering: Lowering, operands: Sequence[Value] | None = None
-) -> tuple[Value, ...]:
-    """Append `node` again with a record of how it is computed, on `operands` if they are given."""
-    graph = node.results[0].graph
-    given = node.operands if operands is None else operands
-    return graph.append(node.op, given, node.attrs, lowering=lowering)
+def with_lowering(node: Node, lowering: Lowering) -> tuple[Value, ...]:
+    """Append `node` again with a record of how it is computed."""
+    return node.results[0].graph.append(node.op, node.operands, node.attrs, lowering=lowering)
 
 
 def has_effect(node: Node) -> bool:

@@ -55,11 +55,9 @@ class Toolchain:
             flags.append("-mprefer-vector-width=512")
         return tuple(flags)
 
-    def compile_library(
-        self, source: Path, library: Path, flags: tuple[str, ...], libraries: tuple[str, ...] = ()
-    ) -> None:
+    def compile_library(self, source: Path, library: Path, flags: tuple[str, ...]) -> None:
         """Compile `source` into the shared library `library`, or raise ToolchainError."""
-        run_tool([*self.command, *flags, "-o", str(library), str(source), *libraries, "-lm"])
+        run_tool([*self.command, *flags, "-o", str(library), str(source), "-lm"])
 
     def compile_objects(
         self, sources: Sequence[Path], flags: tuple[str, ...], processes: int

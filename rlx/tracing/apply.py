@@ -274,11 +274,11 @@ def _keep(key: Any, known: _Known) -> None:
     _known[key] = replace(known, results=tuple(outputs))
 
 
-def input_array(trace: Trace, name: str, like: Any, *, weak: bool | None = None) -> tracer.Tracer:
+def input_array(trace: Trace, name: str, like: Any) -> tracer.Tracer:
     """Declare an input of the type of `like`."""
     type = element_type(like)
     value = trace.graph.input(name, like.shape, type.dtype)
-    return tracer.Tracer(trace, value, type.weak if weak is None else weak)
+    return tracer.Tracer(trace, value, type.weak)
 
 
 def wrap(value: Value, *, weak: bool = False) -> tracer.Tracer:

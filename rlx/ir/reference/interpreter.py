@@ -34,11 +34,9 @@ def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     return _evaluate(graph, dict(zip(leaves, arrays, strict=True)), binding)
 
 
-def evaluate_body(
-    body: Graph, arrays: Sequence[Array], binding: Mapping[str, int] | None = None
-) -> list[Array]:
+def evaluate_body(body: Graph, arrays: Sequence[Array]) -> list[Array]:
     """Return the outputs of a sub-graph, its inputs bound to `arrays` in order."""
-    return _evaluate(body, dict(zip(body.inputs, arrays, strict=True)), binding or {})
+    return _evaluate(body, dict(zip(body.inputs, arrays, strict=True)), {})
 
 
 def fold(node: Node, arrays: Sequence[Array]) -> tuple[Array, ...]:
