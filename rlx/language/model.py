@@ -403,7 +403,7 @@ def load(
         )
     if draft is not None and DecoderConfig.of(file).recurrent:
         raise UnsupportedError(
-            f"{file.path} has a state of all tokens together, of which a wrong guess stays a part",
+            f"{file.path} keeps one state for all tokens, and cannot remove a wrong guess",
             remedy="load it without a draft",
         )
     size = chosen_context(file, context)

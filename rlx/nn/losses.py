@@ -35,9 +35,9 @@ def sigmoid_cross_entropy(logits: Any, labels: Any) -> Array:
 
 
 @function
-def squared_error(predictions: Any, targets: Any) -> Array:
-    """Squared difference, elementwise."""
-    return rnp.square(rnp.subtract(predictions, targets))
+def squared_error(predictions: Any, targets: Any = None) -> Array:
+    """Squared difference, or the square of `predictions` without targets; elementwise."""
+    return rnp.square(predictions if targets is None else rnp.subtract(predictions, targets))
 
 
 @function

@@ -246,7 +246,7 @@ def _part(x: Any) -> DType:
 def _length(n: Any) -> int:
     if not isinstance(n, (int, np.integer)) or n < 1:
         raise ShapeError(
-            f"a transform of {n!r} elements is asked for; it needs one at least",
+            f"a transform has {n!r} elements; it needs at least one",
             remedy="pass a length of 1 or more",
         )
     return int(n)

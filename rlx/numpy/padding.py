@@ -86,7 +86,7 @@ def _counts(given: Any, shape: tuple[int, ...], name: str) -> Any:
         return np.broadcast_to(counts, shape)
     except ValueError:
         raise ShapeError(
-            f"{name} of shape {counts.shape} where shape {shape} is wanted",
+            f"{name} of shape {counts.shape} where shape {shape} is needed",
             remedy="give one integer, a pair (before, after), or a pair for each axis",
         ) from None
 

@@ -1,5 +1,6 @@
 """Optimizers, transformations of gradients, schedules and losses, by the protocol of optax."""
 
+from rlx.nn.losses import squared_error as squared_error
 from rlx.optim.factored import FactoredState as FactoredState
 from rlx.optim.factored import adafactor as adafactor
 from rlx.optim.factored import scale_by_factored_rms as scale_by_factored_rms
@@ -32,7 +33,6 @@ from rlx.optim.losses import softmax_cross_entropy as softmax_cross_entropy
 from rlx.optim.losses import (
     softmax_cross_entropy_with_integer_labels as softmax_cross_entropy_with_integer_labels,
 )
-from rlx.optim.losses import squared_error as squared_error
 from rlx.optim.losses import triplet_margin_loss as triplet_margin_loss
 from rlx.optim.optimizers import adabelief as adabelief
 from rlx.optim.optimizers import adadelta as adadelta

@@ -11,20 +11,10 @@ from rlx.runtime.arrays import Array
 from rlx.tracing.apply import function
 
 
-def _errors(predictions: Any, targets: Any) -> Any:
-    return predictions if targets is None else rnp.subtract(predictions, targets)
-
-
-@function
-def squared_error(predictions: Any, targets: Any = None) -> Array:
-    """`(predictions - targets) ** 2`."""
-    return rnp.square(_errors(predictions, targets))
-
-
 @function
 def l2_loss(predictions: Any, targets: Any = None) -> Array:
     """Half of `squared_error`."""
-    return 0.5 * squared_error(predictions, targets)
+    return 0.5 * nn.squared_error(predictions, targets)
 
 
 @function
@@ -36,7 +26,7 @@ def huber_loss(predictions: Any, targets: Any = None, *, delta: float = 1.0) -> 
 @function
 def log_cosh(predictions: Any, targets: Any = None) -> Array:
     """`log(cosh(error))`."""
-    errors = _errors(predictions, targets)
+    errors = predictions if targets is None else rnp.subtract(predictions, targets)
     return rnp.logaddexp(errors, rnp.negative(errors)) - math.log(2.0)
 
 

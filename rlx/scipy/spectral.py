@@ -158,7 +158,7 @@ def istft(
     (spectra,) = inexact(Zxx)
     time, frequency = (normalize_axis(axis, spectra.ndim) for axis in (time_axis, freq_axis))
     if time == frequency:
-        raise ShapeError(f"times and frequencies lie along axis {time}", remedy="name two axes")
+        raise ShapeError(f"times and frequencies are both axis {time}", remedy="name two axes")
     spectra = rnp.moveaxis(spectra, (time, frequency), (-2, -1))
     count = static_shape(spectra)[-1]
     usual = 2 * (count - 1) if input_onesided else count

@@ -98,18 +98,16 @@ def _require_indices(name: str, found: Any, count: Any) -> None:
 
 
 def _sets(modes: Array, values: Any, nodes: int) -> Array | None:
-    """Return the sets of the nodes that ask for membership; a NaN ends each in the list."""
+    """Return the sets of the nodes that test membership; a NaN ends each in the list."""
     owners = np.flatnonzero(modes == MEMBER)
     if values is None and owners.size:
-        raise malformed("nodes ask for membership, and there are no membership_values")
+        raise malformed("nodes test membership, and there are no membership_values")
     if values is None:
         return None
     ends = np.flatnonzero(np.isnan(values))
     parts = np.split(np.asarray(values), ends + 1)
     if len(parts) - 1 != owners.size:
-        raise malformed(
-            f"{len(parts) - 1} sets of members for {owners.size} nodes that ask for one"
-        )
+        raise malformed(f"{len(parts) - 1} sets of members for {owners.size} nodes that test one")
     sets = np.full((nodes, max(map(len, parts))), np.nan)
     for owner, part in zip(owners, parts, strict=False):
         sets[owner, : part.size] = part
