@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, InputError, RlxError, ShapeError
+from rlx.ir.shape import upper
 from rlx.splat.scene import Scene, parts_of, require_shapes
 from rlx.tracing.apply import as_tracer, function, inexact
 
@@ -103,7 +104,19 @@ def _operands(scene: Any, view: Any) -> list[Any]:
             remedy="map over cameras: rlx.vmap(draw, in_axes=(None, 0))(scene, views)",
         )
     require_shapes({name: array.shape for name, array in given.items()})
-    return inexact(*given.values())
+    parts = {n: array if n == "view" else _up_to_bound(array) for n, array in given.items()}
+    return inexact(*parts.values())
+
+
+def _up_to_bound(array: Any) -> Any:
+    """Return an array of splats with a row for as many as a symbolic number may be.
+
+    The rows are zeros: splats without opacity, which are not drawn.
+    """
+    splats, *own = array.shape
+    if isinstance(splats, int):
+        return array
+    return rnp.concatenate([array, rnp.zeros((upper(splats) - splats, *own), array.dtype)])
 
 
 def linear_to_display(light: Any) -> Any:

@@ -3,7 +3,6 @@
 from rlx.passes.vmap.errors import AxisError as AxisError
 from rlx.passes.vmap.errors import DonationError as DonationError
 from rlx.passes.vmap.errors import ImpureOpError as ImpureOpError
-from rlx.passes.vmap.errors import UnboundSizeError as UnboundSizeError
 from rlx.passes.vmap.errors import UnknownInputError as UnknownInputError
 from rlx.passes.vmap.errors import UnknownRuleError as UnknownRuleError
 from rlx.passes.vmap.errors import VmapError as VmapError

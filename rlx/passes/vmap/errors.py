@@ -25,9 +25,5 @@ class ImpureOpError(VmapError, NoRuleError):
     """An op whose equal nodes need not have equal values, and that has no batching rule."""
 
 
-class UnboundSizeError(VmapError, NoRuleError):
-    """An op without a batching rule, which cannot be repeated a symbolic number of times."""
-
-
 class UnknownRuleError(VmapError, NoRuleError):
     """A call whose batching rule was stated in another process."""

@@ -16,6 +16,7 @@ from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, OpDef, Trait
+from rlx.ir.ops.bounded_scan import scan_to_extent
 from rlx.ir.types import TensorType
 from rlx.passes.rewrite import bodies_of, live_nodes
 from rlx.passes.vmap.batching import (
@@ -26,7 +27,7 @@ from rlx.passes.vmap.batching import (
     lifted,
     reshape_to,
 )
-from rlx.passes.vmap.errors import ImpureOpError, UnboundSizeError
+from rlx.passes.vmap.errors import ImpureOpError
 from rlx.passes.vmap.registry import Batched, Decline, batch, rule_of
 
 Image = dict[Value, MaybeBatched]
@@ -74,17 +75,26 @@ def live(graph: Graph) -> list[Node]:
 
 
 def unroll(node: Node, at: Batching, operands: Sequence[Value]) -> list[Value]:
-    """Apply `node`'s op to one example after the other and stack the results."""
+    """Apply `node`'s op to one example after the other: in a loop for a symbolic number of them."""
     if not isinstance(at.size, int):
-        raise UnboundSizeError(
-            f"{node.op.name} has no batching rule and cannot be repeated {at.size} times",
-            source=node.source,
-            remedy="give vmap a size that is a number, or add a rule in rlx/passes/vmap/rules",
-        )
+        return _repeated(node, at, operands)
     if at.size == 0:
         return [_empty(at.graph, type) for type in at.results]
     examples = [_apply_to_example(node, at, operands, index) for index in range(at.size)]
     return [_stack(parts) for parts in zip(*examples, strict=True)]
+
+
+def _repeated(node: Node, at: Batching, operands: Sequence[Value]) -> list[Value]:
+    """Apply `node`'s op in a loop, to a row of the operands that have the batch axis."""
+    body = Graph(f"{node.op.name}_example")
+    consts = [i for i, batched in enumerate(at.batched) if not batched]
+    rows = [i for i, batched in enumerate(at.batched) if batched]
+    given = {
+        i: body.input(f"x{i}", at.operands[i].shape, at.operands[i].dtype) for i in consts + rows
+    }
+    body.set_outputs(body.append(node.op, [given[i] for i in range(len(operands))], node.attrs))
+    operands_of = [[operands[i] for i in part] for part in (consts, rows)]
+    return list(scan_to_extent((), *operands_of, body=body, length=at.size))
 
 
 def _carry_node(

@@ -21,7 +21,7 @@ from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 from rlx.ir.verify import verify
 from rlx.passes.rewrite import with_lowering
-from rlx.passes.vmap import ImpureOpError, UnboundSizeError, sweep, vmap
+from rlx.passes.vmap import ImpureOpError, sweep, vmap
 from rlx.passes.vmap.batching import Batching
 from rlx.passes.vmap.registry import kind_of
 from tests.passes.vmap.checking import assert_is_loop, looped, tensors
@@ -195,13 +195,15 @@ def test_pure_op_without_a_rule_is_applied_to_each_example(
     assert batched.outputs[0].shape == (SIZE, 2)
 
 
-def test_op_without_a_rule_cannot_be_repeated_a_symbolic_number_of_times(
+def test_op_without_a_rule_is_repeated_a_symbolic_number_of_times(
     declare: Callable[..., OpDef],
 ) -> None:
-    graph = graph_of(declare("unbounded_repeat"), (2,))
-    with pytest.raises(UnboundSizeError, match="unbounded_repeat has no batching rule") as caught:
-        vmap(graph, [0], size=Dim("n", max=4))
-    assert caught.value.source is not None
+    graph, n = graph_of(declare("repeated_in_a_loop"), (2,)), Dim("n", max=4)
+    batched = vmap(graph, [0], size=n)
+    assert op_counts(batched)["scan"] == 1
+    assert batched.outputs[0].shape == (n, 2)
+    with pytest.raises(ShapeError, match="n has no upper bound"):
+        vmap(graph, [0], size=Dim("n"))
 
 
 def test_impure_op_is_refused_where_examples_differ(declare: Callable[..., OpDef]) -> None:
