@@ -28,7 +28,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python -m examples.read_text --output build
 
 # Types take a minute of one core, so the tests begin at the same time. `make test` leaves out a part
-# of the cases of tests that are marked `costly`, `make full` none.
+# of the cases that are marked `costly` or `slow`, `make full` none.
 CASES_test := --share
 test full: $(VENV)/.test
 	$(MAKE) --no-print-directory -j2 lint pytest CASES=$(CASES_$@)

@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
     words = "run one in N of each test's cases, at least one, drawn by the commit"
     parser.addoption("--draw", type=int, default=1, metavar="N", help=words)
-    words = "run one in n of the cases of each test with the marker costly(n), all of the others"
+    words = "run one in n of the cases with the marker costly(n), one in four slow ones, all others"
     parser.addoption("--share", action="store_true", help=words)
     parser.addoption("--drawn-by", metavar="WORD", help="draw by this instead of the commit")
 
@@ -73,7 +73,9 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"one in {draw} of each test's cases, drawn by {by} ({again})")
     if config.option.share:
         again = f"the same again: --share --drawn-by {by}; all: make full"
-        terminalreporter.write_line(f"a share of costly cases, drawn by {by}; all others ({again})")
+        terminalreporter.write_line(
+            f"a share of costly and slow cases, drawn by {by}; all others ({again})"
+        )
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,7 @@
 Many tests cross ops, dtypes, edges and flags: tens of thousands of cases. `--draw N` takes one in N
 of each test's, at least one, so every test runs, and those that the commit drew: the next commit
 draws others. Those of tests with the marker `whole` run all. `--share` takes one in n of the cases
-of tests with the marker `costly(n)`, and all of the others.
+with the marker `costly(n)`, one in four of the slow ones of each test, and all of the others.
 """
 
 from __future__ import annotations
@@ -58,18 +58,24 @@ def not_drawn(items: Sequence[pytest.Item], among: int, by: str) -> list[pytest.
 
 
 def costly_rest(items: Sequence[pytest.Item], by: str) -> list[pytest.Item]:
-    """Return the items that a draw of one in n of the cases of each `costly(n)` test leaves out."""
-    costly: dict[str, list[pytest.Item]] = defaultdict(list)
+    """Return the items that a share of costly and of slow cases leaves out."""
+    costly: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("costly"):
-            costly[_test_of(item)].append(item)
+        costly[_test_of(item), _share(item)].append(item)
     out: list[pytest.Item] = []
-    for cases in costly.values():
-        mark = cases[0].get_closest_marker("costly")
-        assert mark is not None
-        taken = drawn([case.nodeid for case in cases], mark.args[0], by)
+    for (_, among), cases in costly.items():
+        taken = drawn([case.nodeid for case in cases], among, by)
         out += [case for case in cases if case.nodeid not in taken]
     return out
+
+
+def _share(item: pytest.Item) -> int:
+    """Return n where one in n of the cases like `item` is a share."""
+    mark = item.get_closest_marker("costly")
+    if mark is not None:
+        return int(mark.args[0])
+    is_slow = item.get_closest_marker("slow") and not item.get_closest_marker("whole")
+    return 4 if is_slow else 1
 
 
 def idle_samples(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -50,11 +50,12 @@ def test_a_draw_takes_a_share_of_every_test_and_never_none(by: str) -> None:
     assert not not_drawn([*MANY, ALONE], 1, by)
 
 
-def test_a_share_leaves_out_costly_cases_alone() -> None:
+def test_a_share_leaves_out_costly_and_slow_cases_alone() -> None:
     costly = [item(f"test.py::costly[{i}]", pytest.mark.costly(4)) for i in range(10)]
-    out = costly_rest([*MANY, *costly, ALONE], "3c5f")
-    assert len(out) == 7
-    assert all(each in costly for each in out)
+    out = costly_rest([*MANY, *costly, ALONE, *SLOW], "3c5f")
+    assert sum(each in costly for each in out) == 7
+    assert sum(each in SLOW for each in out) == 1  # one in four of two is one
+    assert len(out) == 8
 
 
 def test_a_draw_depends_on_the_commit_alone_and_commits_draw_all() -> None:
@@ -91,7 +92,10 @@ def test_the_option_draws_says_so_and_can_be_repeated() -> None:
 
 
 def test_a_share_says_so() -> None:
-    assert "a share of costly cases, drawn by 3c5f" in collected("--share", "--drawn-by", "3c5f")[1]
+    assert (
+        "a share of costly and slow cases, drawn by 3c5f"
+        in collected("--share", "--drawn-by", "3c5f")[1]
+    )
 
 
 def drawn_of_all(names: list[str], among: int, by: str) -> set[str]:
