@@ -159,6 +159,11 @@ class Target:
         return self.vector_bytes == 64 and self.has("amx-int8")
 
     @property
+    def multiplies_byte_squares(self) -> bool:
+        """True if an instruction multiplies two rows of eight signed bytes by two (`smmla`)."""
+        return self.has_vectors and self.architecture == "aarch64" and self.has("i8mm")
+
+    @property
     def has_slow_bf16_dots(self) -> bool:
         """True if that instruction takes longer than the two multiply-adds that it replaces.
 
@@ -234,6 +239,7 @@ GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86-64-v4-amx": ("x86_64", (*_AVX512, "avx512vnni", "avx512bf16", *_TILES)),
     "aarch64": ("aarch64", ("neon",)),
     "aarch64-dotprod": ("aarch64", ("neon", "dotprod")),
+    "aarch64-i8mm": ("aarch64", ("neon", "dotprod", "i8mm")),
     "aarch64-bf16": ("aarch64", ("neon", "dotprod", "bf16")),
     "riscv64": ("riscv64", ()),
     "riscv64-v": ("riscv64", ("v",)),

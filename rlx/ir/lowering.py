@@ -168,8 +168,9 @@ class Schedule(Lowering):
     """The inner loop of an item: positions along the last spatial axis, or panels."""
     border: Literal["padded", "in_place"] = "padded"
     """How windows that reach outside are computed: over a padded copy, or without their taps."""
-    unit: Literal["vectors", "matrix"] = "vectors"
-    """What multiplies: vectors, or a matrix unit with tile registers of its own (AMX)."""
+    unit: Literal["vectors", "matrix", "squares"] = "vectors"
+    """What multiplies: vectors, a matrix unit with tile registers of its own (AMX), or vectors that
+    are two rows by two columns (`smmla`)."""
     library: Literal["none", "blas"] = "none"
     """A library that is called in place of all loops."""
 
@@ -181,8 +182,8 @@ class Schedule(Lowering):
         """Raise a ShapeError for a tile without elements, or of no whole vectors."""
         if self.unit != "vectors":
             raise ShapeError(
-                "tile registers of a matrix unit multiply words of four bytes alone",
-                remedy='leave out unit = "matrix"',
+                "a matrix unit multiplies words of four bytes alone",
+                remedy=f'leave out unit = "{self.unit}"',
             )
         counts = (self.rows, self.across, self.columns, self.lanes, self.blocks, self.groups)
         if min(counts) < 1 or self.columns % self.lanes or min(self.depth, self.unroll) < 0:

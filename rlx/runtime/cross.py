@@ -74,6 +74,7 @@ _LEVELS = {
     "x86-64-v4-amx": _Level(("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16")),
     "riscv64-v": _Level(("-march=rv64gcv",), ("-mcpu=baseline_rv64+v",)),
     "aarch64-dotprod": _Level(("-march=armv8.2-a+dotprod",), ("-mcpu=generic+dotprod",)),
+    "aarch64-i8mm": _Level(("-march=armv8.2-a+dotprod+i8mm",), ("-mcpu=generic+dotprod+i8mm",)),
     "aarch64-bf16": _Level(("-march=armv8.2-a+dotprod+bf16",), ("-mcpu=generic+dotprod+bf16",)),
 }
 _GCC_OF_ARM = "arm-none-eabi"

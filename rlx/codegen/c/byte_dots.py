@@ -26,7 +26,14 @@ _PAIRS = {
 _NEON = """#if defined(__ARM_FEATURE_DOTPROD)
   return (i32x4)vdotq_s32((int32x4_t)c, (int8x16_t)a, (int8x16_t)b);
 #endif"""
-_NEON_HEADER = "#if defined(__ARM_FEATURE_DOTPROD)\n#include <arm_neon.h>\n#endif\n"
+SQUARES_INSTRUCTION = """#if defined(__ARM_FEATURE_MATMUL_INT8)
+  return (i32x4)vmmlaq_s32((int32x4_t)c, (int8x16_t)a, (int8x16_t)b);
+#endif"""
+"""The statement for four words that are squares."""
+_NEON_HEADER = """#if defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_MATMUL_INT8)
+#include <arm_neon.h>
+#endif
+"""
 
 
 def byte_dot_instruction(words: ValueType) -> str:

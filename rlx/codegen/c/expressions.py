@@ -270,7 +270,8 @@ class ExpressionEmitter:
             case Fma(a, b, c):
                 return call(prelude.vector_fma(type), *map(self.code, (a, b, c)))
             case DotBytes():
-                return call(prelude.byte_dot(expr.a.type), *map(self.code, operands(expr)))
+                dots = prelude.byte_dot_squares if expr.squares else prelude.byte_dot
+                return call(dots(expr.a.type), *map(self.code, operands(expr)))
             case LookupBytes(table, x):
                 return self._lookup(table, x)
             case DotBf16():

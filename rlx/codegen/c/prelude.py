@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 
 from rlx.codegen.c.bf16_dots import BF16_HEADER, bf16_dot_instruction
-from rlx.codegen.c.byte_dots import byte_dot_header, byte_dot_instruction
+from rlx.codegen.c.byte_dots import (
+    SQUARES_INSTRUCTION,
+    byte_dot_header,
+    byte_dot_instruction,
+)
 from rlx.codegen.c.byte_lookups import byte_lookup_header, byte_lookup_instruction
 from rlx.codegen.c.extremum import extremum_instruction, is_blended, rounding_instruction
 from rlx.codegen.c.multiply_add import fma_instruction
@@ -312,6 +316,24 @@ class Prelude:
         name = f"dot_bytes_{taken}"
         return self._define(
             name, sums, params, [instruction, *body] if instruction else body,
+            header=byte_dot_header(words),
+        )  # fmt: skip
+
+    def byte_dot_squares(self, words: ValueType) -> str:
+        """`c` plus the products of two rows of bytes by two, for every four words."""
+        scalar = self._byte_dot_of_words(words.prim)
+        sums, taken = self.vector(ValueType(Prim.I32, words.lanes)), self.vector(words)
+        body = [
+            f"for (int i = 0; i < {words.lanes}; ++i) {{",
+            "  int left = i / 2 * 2, right = i / 4 * 4 + i % 2 * 2;",
+            f"  c[i] = {scalar}(a[left], b[right], c[i]);",
+            f"  c[i] = {scalar}(a[left + 1], b[right + 1], c[i]);",
+            "}",
+            "return c;",
+        ]
+        return self._define(
+            f"dot_squares_{taken}", sums, f"{taken} a, {sums} b, {sums} c",
+            [*([SQUARES_INSTRUCTION] if words == ValueType(Prim.I32, 4) else []), *body],
             header=byte_dot_header(words),
         )  # fmt: skip
 

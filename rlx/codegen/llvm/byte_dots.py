@@ -1,6 +1,6 @@
 """Sums of products of bytes as LLVM's intrinsics, by what the machine has.
 
-`vpdpbusd` takes unsigned by signed bytes, `sdot` signed by signed ones. x86 without VNNI sums pairs
+`vpdpbusd` takes unsigned by signed bytes, `sdot` and `smmla` signed by signed ones. x86 without VNNI sums pairs
 of products of 16 bits (`pmaddwd`), those of even and of odd bytes, which is exact. Other types and
 machines get the arithmetic of `rlx.codegen.loops.byte_dots`.
 """
@@ -20,6 +20,8 @@ _INTRINSICS = {
     ValueType(Prim.I32, 4): ("llvm.aarch64.neon.sdot.v4i32.v16i8", ("dotprod",)),
 }
 """Type of the first words -> the intrinsic, and the features any of which brings it."""
+_SQUARES = {ValueType(Prim.I32, 4): ("llvm.aarch64.neon.smmla.v4i32.v16i8", ("i8mm",))}
+"""The same for words that are squares."""
 _PAIRS = {
     ValueType(Prim.U32, 16): ("llvm.x86.avx512.pmaddw.d.512", ("avx512bw",)),
     ValueType(Prim.U32, 8): ("llvm.x86.avx2.pmadd.wd", ("avx2",)),
@@ -27,10 +29,10 @@ _PAIRS = {
 """The same for sums of pairs of products of 16 bits."""
 
 
-def byte_dot_intrinsic(features: str, words: ValueType) -> str:
+def byte_dot_intrinsic(features: str, words: ValueType, *, squares: bool) -> str:
     """Return the name of the intrinsic for a machine with `features`, or nothing."""
     listed = features.split(",")
-    for table in (_INTRINSICS, _PAIRS):
+    for table in (_SQUARES,) if squares else (_INTRINSICS, _PAIRS):
         name, needed = table.get(words, ("", ()))
         if any(f"+{feature}" in listed for feature in needed):
             return name

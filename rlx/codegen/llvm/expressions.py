@@ -218,7 +218,8 @@ class ExpressionEmitter:
         return self.writer.intrinsic("fma", intrinsic_suffix(node.type), kind, args)
 
     def dot_bytes(self, node: DotBytes) -> str:
-        name = byte_dot_intrinsic(self.writer.module.features, node.a.type)
+        features = self.writer.module.features
+        name = byte_dot_intrinsic(features, node.a.type, squares=node.squares)
         if not name:
             return self.expression(expanded(node))
         args = [self.expression(part) for part in (node.c, node.a, node.b)]

@@ -219,10 +219,14 @@ def fma(a: Operand, b: Operand, c: Operand, *, exact: bool = False) -> E:
     return E(Fma(left.node, middle.node, right.node, exact), left.type)
 
 
-def dot_bytes(a: E, b: E, total: E) -> E:
-    """`total` plus the products of the four bytes of each word of `a` by those of `b`."""
+def dot_bytes(a: E, b: E, total: E, *, squares: bool = False) -> E:
+    """`total` plus the products of the four bytes of each word of `a` by those of `b`.
+
+    With `squares` every four words are two rows of eight bytes, and four sums those of each row by
+    each.
+    """
     lanes = total.type.lanes
-    return E(DotBytes(a.splat(lanes).node, b.splat(lanes).node, total.node), total.type)
+    return E(DotBytes(a.splat(lanes).node, b.splat(lanes).node, total.node, squares), total.type)
 
 
 def lookup_bytes(table: Sequence[int], x: E) -> E:

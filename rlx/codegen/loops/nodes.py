@@ -282,11 +282,15 @@ class DotBytes:
     are unsigned in a u32 and signed in an i32. Sums wrap. One instruction where the target has it
     (`vpdpbusd` for unsigned, `sdot` for signed bytes), elsewhere shifts, products and sums
     (`rlx.codegen.loops.byte_dots`): the same integers everywhere.
+
+    With `squares` every four words of `a` and of `b` are two rows of eight bytes, and those of `c`
+    two rows of two sums: of each row of `a` by each of `b` (`smmla` for signed bytes).
     """
 
     a: Expr
     b: Expr
     c: Expr
+    squares: bool = False
 
     @property
     def type(self) -> ValueType:

@@ -264,7 +264,8 @@ def _expression(expr: Expr) -> tuple[str, int]:
         case Fma():
             return _function("fma", expr.a, expr.b, expr.c)
         case DotBytes():
-            return _function("dot_bytes", expr.a, expr.b, expr.c)
+            name = "dot_squares_of_bytes" if expr.squares else "dot_bytes"
+            return _function(name, expr.a, expr.b, expr.c)
         case LookupBytes():
             table = " ".join(map(str, expr.table))
             return f"lookup_bytes([{table}], {format_expression(expr.x)})", _ATOM

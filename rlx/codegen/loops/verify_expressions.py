@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from rlx.codegen.loops.byte_lookups import TABLE
+from rlx.codegen.loops.byte_dots import SQUARE
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
@@ -164,6 +165,8 @@ def _word_faults(expr: DotBytes) -> Iterator[str]:
     taken = [ValueType(prim, expr.c.type.lanes) for prim in (Prim.U32, Prim.I32)]
     if expr.a.type not in taken or expr.c.type.prim is not Prim.I32:
         yield f"dot_bytes does not take {expr.a.type}, {expr.b.type} and {expr.c.type}"
+    if expr.squares and expr.c.type.lanes % SQUARE:
+        yield f"dot_bytes of squares does not take {expr.c.type}: {SQUARE} lanes are a square"
 
 
 def _lookup_faults(expr: LookupBytes) -> Iterator[str]:

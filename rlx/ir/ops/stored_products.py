@@ -106,8 +106,9 @@ def _scheduled(
     if right and schedule.library == "none":
         raise ShapeError("tiles read b as it is", remedy="pack its transpose, with pack_panels")
     given = swapped_type(a) if left else a
-    if schedule.unit == "matrix" and elements == "bytes":
-        _require_tile_registers(schedule, given, left=left)
+    if schedule.unit != "vectors" and elements == "bytes":
+        require = _require_tile_registers if schedule.unit == "matrix" else _require_squares
+        require(schedule, given, left=left)
         schedule = replace(schedule, unit="vectors")
     if elements in ("bytes", "bf16") and schedule.library == "none":
         require_tiled_product(schedule, given, b)
@@ -117,6 +118,8 @@ def _scheduled(
 
 _REGISTER = 16
 """Rows, columns and words of a row of a tile register."""
+_SQUARE = 4
+"""Words of two rows of two."""
 
 
 def _require_tile_registers(schedule: Schedule, a: TensorType, *, left: bool) -> None:
@@ -130,4 +133,16 @@ def _require_tile_registers(schedule: Schedule, a: TensorType, *, left: bool) ->
             f"words at a time, of rows stored as {'columns' if left else 'rows'}, does not fit "
             "the registers of a matrix unit",
             remedy=f"give it at most {most} rows, 16 or 32 columns, and all steps (depth = 0)",
+        )
+
+
+def _require_squares(schedule: Schedule, a: TensorType, *, left: bool) -> None:
+    """Raise a ShapeError unless a tile of bytes is made of two rows by two columns."""
+    words = a.shape[-1]
+    is_even = isinstance(words, int) and words % 2 == 0
+    if left or schedule.depth or schedule.lanes != _SQUARE or not is_even:
+        raise ShapeError(
+            f"a tile in vectors of {schedule.lanes}, {schedule.depth or 'all'} of {words} words at "
+            f"a time, of rows stored as {'columns' if left else 'rows'}, has no squares",
+            remedy=f"give it {_SQUARE} lanes, an even number of words, and all steps (depth = 0)",
         )

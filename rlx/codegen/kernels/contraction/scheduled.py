@@ -39,6 +39,7 @@ from rlx.ir.lowering import Schedule
 from rlx.ir.ops.conv_geometry import ConvAttributes, Planes, static
 from rlx.ir.ops.stored_conv import planes_of
 from rlx.ir.shape import Extent, product
+from rlx.target import Target
 
 _ROWS_OF_VECTORS = 8
 """Rows of a tile that was chosen for a matrix unit, on a machine without one."""
@@ -63,7 +64,7 @@ def contract_by_schedule(
     if lowering.library == "blas":
         product_by_blas(scope, x, w, out, left=left, right=right)
         return
-    if lowering.unit == "matrix" and not scope.target.multiplies_byte_matrices:
+    if not _has_unit(lowering, scope.target):
         lowering = replace(lowering, unit="vectors", rows=min(lowering.rows, _ROWS_OF_VECTORS))
     found = map_of(scope)
     axes = (
@@ -75,7 +76,7 @@ def contract_by_schedule(
     down, across = (product(shape[axis] for axis in each) for each in (axes.down, axes.across))
     iteration = Iteration(scope, found, axes)
     stored = bool(window)
-    if lowering.unit == "matrix":
+    if lowering.unit != "vectors":
         stored = stored or x.memory is not None
         lowering = lowering if stored else replace(lowering, left="copied")
     rows = (
@@ -130,6 +131,13 @@ def _axes_of_windows(
     group, column = (rank - 1, rank) if last else (1, 2)
     items = {"image": (0,), "group": (group,), "layer": layers}
     return TileAxes(items, down, across, column, (*taps, "c") if last else ("c", *taps))
+
+
+def _has_unit(schedule: Schedule, target: Target) -> bool:
+    """True if the target has what multiplies by a schedule."""
+    if schedule.unit == "matrix":
+        return target.multiplies_byte_matrices
+    return schedule.unit == "vectors" or target.multiplies_byte_squares
 
 
 def _is_open(down: Extent, schedule: Schedule) -> bool:

@@ -54,6 +54,7 @@ from rlx.codegen.kernels.contraction.spans import (
     part_of,
     summed_apart,
 )
+from rlx.codegen.kernels.contraction.square_tile import SquareTile
 from rlx.codegen.kernels.contraction.stores import Place, Store, columns_of
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.register_tile import Accumulate, RegisterTile
@@ -203,7 +204,7 @@ class Item:
     def _at_once(self, down: Span, panels: Range) -> None:
         """Compute the tiles of a strip, each over all steps."""
         every, k = self.all, self.all.k
-        if every.schedule.unit == "matrix":
+        if every.schedule.unit != "vectors":
             self._by_matrix_unit(down, panels)
             return
         steps = [self._steps(number, down) for number in range(len(every.steps))]
@@ -234,7 +235,7 @@ class Item:
             self._each_across(lambda across, taps: compute(panel, across, taps))
 
     def _by_matrix_unit(self, down: Span, panels: Range) -> None:
-        """Compute the tiles of a strip in tile registers; the result has one axis of rows."""
+        """Compute the tiles of a strip by a matrix unit; the result has one axis of rows."""
         every, k, prim = self.all, self.all.k, self.all.prim
         whole, across = [(index(0), index(upper(n))) for _, n in every.steps], Span.of(index(0), 1)
         rows = self._reads(down, whole[-1])
@@ -242,12 +243,7 @@ class Item:
         outer = self.outer if rows is every.rows else ()
         first = down.start if rows is every.rows else index(0)
         axes, strides = every.panels, rows.steps
-        dot = (
-            TileOp.DOT_UNSIGNED_SIGNED
-            if rows.memory.prim is Prim.U32
-            else TileOp.DOT_SIGNED_UNSIGNED
-        )
-        tile = MatrixTile(k, down.size, axes.width, upper(every.steps[-1][1]), dot)
+        tile = self._unit_tile(down.size, rows.memory.prim)
         start = k.let("at", affine(rows.origin, (*outer, first), (*rows.outer, rows.down)))
         sums = k.local("sums", prim, down.size * axes.width)
         with tile.configured(), k.loop("panel", panels[1], start=panels[0]) as panel:
@@ -263,6 +259,16 @@ class Item:
                 tile.add((rows.memory, left), rows.down, (axes.memory, right), axes.steps[-1])
             tile.store(sums)
             self._store(down, across, panel, sums, index(0))
+
+    def _unit_tile(self, rows: int, words: Prim) -> MatrixTile | SquareTile:
+        """Return a tile of some rows of a panel, for all steps along the last axis."""
+        every = self.all
+        k, columns, steps = every.k, every.panels.width, upper(every.steps[-1][1])
+        if every.schedule.unit == "squares":
+            return SquareTile(k, rows, columns, steps)
+        unsigned = words is Prim.U32
+        dot = TileOp.DOT_UNSIGNED_SIGNED if unsigned else TileOp.DOT_SIGNED_UNSIGNED
+        return MatrixTile(k, rows, columns, steps, dot)
 
     def _steps(self, number: int, down: Span) -> Range:
         """Return the steps along a folded axis that have elements."""
