@@ -75,6 +75,8 @@ class Target:
     """False where there are no vector registers, or code must do without them."""
     is_small: bool = False
     """True if code and memory count for more than time."""
+    scalable_bytes: int = 0
+    """Width of scalable vectors (SVE) for which alone code is made; 0 if other vectors are used."""
     multiply_units: int = 2
     """Multiply-adds of whole vectors that start in a cycle."""
     is_strict: bool = False
@@ -99,9 +101,11 @@ class Target:
 
     @property
     def vector_bytes(self) -> int:
-        """Width of the widest vector registers (64 with AVX-512, 32 with AVX, 16 otherwise)."""
+        """Width of the widest vector registers (64 with AVX-512, 32 with AVX, SVE's, or 16)."""
         if not self.has_vectors:
             return 0
+        if self.scalable_bytes:
+            return self.scalable_bytes
         if "avx512f" in self.features:
             return 64
         return 32 if "avx" in self.features else 16
@@ -109,7 +113,7 @@ class Target:
     @property
     def vector_registers(self) -> int:
         """How many of them there are; without them, how many hold a float."""
-        return 32 if self.vector_bytes == 64 else self.common.registers
+        return 32 if self.has("avx512f") else self.common.registers
 
     @property
     def alignment(self) -> int:
@@ -161,7 +165,7 @@ class Target:
     @property
     def multiplies_byte_squares(self) -> bool:
         """True if an instruction multiplies two rows of eight signed bytes by two (`smmla`)."""
-        return self.has_vectors and self.architecture == "aarch64" and self.has("i8mm")
+        return self.architecture == "aarch64" and self.vector_bytes == 16 and self.has("i8mm")
 
     @property
     def has_slow_bf16_dots(self) -> bool:
@@ -222,6 +226,7 @@ def detect_target() -> Target:
         l1=_cache_size(1, 32 * 1024),
         l2=_cache_size(2, 512 * 1024),
         l3=_cache_size(3, 8 * 1024**2),
+        scalable_bytes=_scalable_bytes() if "sve" in flags else 0,
         multiply_units=_multiply_units(fields, flags),
     )
 
@@ -229,6 +234,7 @@ def detect_target() -> Target:
 _AVX2 = ("sse4.2", "avx", "avx2", "fma", "bmi", "bmi2", "f16c")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _TILES = ("amx-tile", "amx-int8")
+_SVE = ("neon", "dotprod", "i8mm", "bf16", "sve")
 GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "portable": ("portable", ()),
     "x86-64": ("x86_64", ()),
@@ -241,6 +247,8 @@ GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "aarch64-dotprod": ("aarch64", ("neon", "dotprod")),
     "aarch64-i8mm": ("aarch64", ("neon", "dotprod", "i8mm")),
     "aarch64-bf16": ("aarch64", ("neon", "dotprod", "bf16")),
+    "aarch64-sve256": ("aarch64", _SVE),
+    "aarch64-sve512": ("aarch64", _SVE),
     "riscv64": ("riscv64", ()),
     "riscv64-v": ("riscv64", ("v",)),
     "riscv32": ("riscv32", ()),
@@ -253,6 +261,9 @@ GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "cortex-m7": ("arm", ("vfp4sp", "fma")),
 }
 """Architecture and features by name. `vfp4sp` fuses multiply-adds of f32 alone."""
+
+_SCALABLE = {"aarch64-sve256": 32, "aarch64-sve512": 64}
+"""Bytes of scalable vectors."""
 
 _SMALL = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "riscv32")
 
@@ -283,6 +294,7 @@ def named_target(name: str) -> Target:
         l2=512 * 1024,
         l3=8 * 1024**2,
         has_vectors=common.has_vectors or common.vector_feature in features,
+        scalable_bytes=_SCALABLE.get(name, 0),
         is_small=name in _SMALL,
     )
 
@@ -319,6 +331,21 @@ def _permitted(features: frozenset[str]) -> frozenset[str]:
     except (OSError, AttributeError):
         refused = -1
     return without if refused else features
+
+
+_GET_VECTOR_LENGTH, _LENGTH = 51, 0xFFFF
+"""Linux's code for asking for the width of SVE's vectors, and the bits of the answer with it."""
+
+
+def _scalable_bytes() -> int:
+    """Return the width of SVE's vectors in this process; 0 if they are no wider than others."""
+    import ctypes
+
+    try:
+        found = int(ctypes.CDLL(None).prctl(_GET_VECTOR_LENGTH))
+    except (OSError, AttributeError):
+        return 0
+    return found & _LENGTH if found > 0 and found & _LENGTH in _SCALABLE.values() else 0
 
 
 def _without_tiles(features: frozenset[str]) -> frozenset[str]:

@@ -41,6 +41,10 @@ def test_targets_without_vectors_have_one_lane_and_natural_alignment() -> None:
         target = named_target(name)
         assert (target.vector_bytes, target.lanes(4), target.alignment) == (0, 1, 8), name
     assert named_target("wasm32-simd128").lanes(4) == 4
+    for name, width in (("aarch64-i8mm", 16), ("aarch64-sve256", 32), ("aarch64-sve512", 64)):
+        target = named_target(name)
+        assert (target.vector_bytes, target.vector_registers) == (width, 32), name
+        assert target.multiplies_byte_squares == (name == "aarch64-i8mm"), name
     assert named_target("portable").alignment == 64
 
 
@@ -59,12 +63,13 @@ def test_a_target_says_whether_it_sums_products_of_four_bytes() -> None:
     found = {
         name: (named_target(name).dots_bytes, named_target(name).dots_unsigned_bytes)
         for name in ("x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni", "aarch64",
-                     "aarch64-dotprod", "cortex-m4")
+                     "aarch64-dotprod", "aarch64-i8mm", "cortex-m4")
     }  # fmt: skip
     assert found == {
         "x86-64": (False, False), "x86-64-v3": (True, True), "x86-64-v4": (True, True),
         "x86-64-v4-vnni": (True, True), "aarch64": (False, False),
-        "aarch64-dotprod": (True, False), "cortex-m4": (False, False),
+        "aarch64-dotprod": (True, False), "aarch64-i8mm": (True, False),
+        "cortex-m4": (False, False),
     }  # fmt: skip
     narrow = replace(detect_target(), architecture="x86_64", features=frozenset({"avx", "avxvnni"}))
     assert narrow.dots_unsigned_bytes

@@ -52,9 +52,10 @@ def _zig(triple: str, *words: str | Path) -> None:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
 
 
-def executed(machine: str, program: Path, *arguments: str) -> int:
+def executed(machine: str, program: Path, *arguments: str, cpu: str = "") -> int:
     """Return the instructions of a run of a program for Linux on `machine`, as QEMU calls it."""
-    command = [f"qemu-{machine}", "-plugin", str(plugin()), str(program), *arguments]
+    words = ("-cpu", cpu) if cpu else ()
+    command = [f"qemu-{machine}", *words, "-plugin", str(plugin()), str(program), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     found = re.search(r"^instructions (\d+)$", done.stderr, re.MULTILINE)
     if done.returncode != 0 or found is None:
@@ -62,7 +63,7 @@ def executed(machine: str, program: Path, *arguments: str) -> int:
     return int(found[1])
 
 
-def instructions(machine: str, program: Path, *arguments: str) -> int:
+def instructions(machine: str, program: Path, *arguments: str, cpu: str = "") -> int:
     """Return those of one run of a program that takes the number of runs last: two less one."""
-    two, one = (executed(machine, program, *arguments, runs) for runs in ("2", "1"))
+    two, one = (executed(machine, program, *arguments, runs, cpu=cpu) for runs in ("2", "1"))
     return two - one

@@ -29,7 +29,7 @@ SOURCES = (
     "ggml-quants.c", "ggml-cpu/quants.c", "ggml-cpu/arch/arm/quants.c", "ggml-cpu/repack.cpp",
     "ggml-cpu/arch/arm/repack.cpp",
 )  # fmt: skip
-TARGET, LEVEL = LEVELS["aarch64"]
+TARGET, (LEVEL,) = LEVELS["aarch64"]
 TRIPLE = "aarch64-linux-musl"
 
 

@@ -3,7 +3,8 @@
     python -m bench.embedded.kernels [kernel ...]
 
 Executed instructions of a call, counted by a plugin of QEMU. `rlx`: its C by clang (Zig) at -O2.
-`loops`: `plain.c` at -O3, or with -ffast-math besides, whichever takes fewer.
+On aarch64 with `dotprod`, then with `i8mm`, and with SVE of 256 bits. `loops`: `plain.c` at -O3, or
+with -ffast-math besides, whichever takes fewer.
 """
 
 from __future__ import annotations
@@ -19,8 +20,15 @@ from bench.embedded.emulation import build, instructions
 from bench.embedded.programs import EMULATED, export
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import Artifact
+from rlx.target import named_target
 
-LEVELS = {"aarch64": ("aarch64-dotprod", "-mcpu=generic+dotprod"), "x86-64": ("x86-64", "")}
+_SVE = ("-mcpu=generic+dotprod+i8mm+bf16+sve", "-msve-vector-bits=256")
+LEVELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "aarch64": ("aarch64-dotprod", ("-mcpu=generic+dotprod",)),
+    "x86-64": ("x86-64", ()),
+    "aarch64, i8mm": ("aarch64-i8mm", ("-mcpu=generic+dotprod+i8mm",)),
+    "aarch64, SVE": ("aarch64-sve256", _SVE),
+}
 """Machine -> rlx's target, and what clang is given for it."""
 
 
@@ -72,18 +80,19 @@ def made(name: str, target: str, directory: Path) -> Artifact:
 def counts(name: str, machine: str, directory: Path) -> tuple[int, int]:
     """Return the instructions of a call by rlx, and of the loops."""
     target, level = LEVELS[machine]
-    emulator = EMULATED[machine]
-    triple, common = f"{emulator}-linux-musl", (*filter(None, [level]), f"-I{directory}", "-w")
+    emulator, bytes = EMULATED[machine.partition(",")[0]], named_target(target).scalable_bytes
+    cpu = f"max,sve-default-vector-length={bytes}" if bytes else ""
+    triple, common = f"{emulator}-linux-musl", (*level, f"-I{directory}", "-w")
     artifact = made(name, target, directory)
     flags = ("-O2", *FLAGS, *common, f"-DGET_INFO={name}_get_info")
     program = build(triple, (HERE / "any.c", artifact.source), directory / "program", flags)
-    ours = instructions(emulator, program)
+    ours = instructions(emulator, program, cpu=cpu)
     write_weights(directory)
     loops = []
     for ways in ((), ("-ffast-math",)):
         flags = ("-O3", *ways, *common, f"-DKERNEL={name}")
         program = build(triple, (HERE / "plain.c", HERE / "by_hand.c"), directory / "plain", flags)
-        loops.append(instructions(emulator, program))
+        loops.append(instructions(emulator, program, cpu=cpu))
     return ours, min(loops)
 
 

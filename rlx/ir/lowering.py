@@ -182,7 +182,7 @@ class Schedule(Lowering):
         """Raise a ShapeError for a tile without elements, or of no whole vectors."""
         if self.unit != "vectors":
             raise ShapeError(
-                "a matrix unit multiplies words of four bytes alone",
+                "matrix units multiply words of four bytes alone",
                 remedy=f'leave out unit = "{self.unit}"',
             )
         counts = (self.rows, self.across, self.columns, self.lanes, self.blocks, self.groups)

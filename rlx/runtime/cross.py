@@ -75,6 +75,13 @@ _LEVELS = {
     "riscv64-v": _Level(("-march=rv64gcv",), ("-mcpu=baseline_rv64+v",)),
     "aarch64-dotprod": _Level(("-march=armv8.2-a+dotprod",), ("-mcpu=generic+dotprod",)),
     "aarch64-i8mm": _Level(("-march=armv8.2-a+dotprod+i8mm",), ("-mcpu=generic+dotprod+i8mm",)),
+    **{
+        f"aarch64-sve{bits}": _Level(
+            ("-march=armv8.2-a+dotprod+i8mm+bf16+sve", f"-msve-vector-bits={bits}"),
+            ("-mcpu=generic+dotprod+i8mm+bf16+sve", f"-msve-vector-bits={bits}"),
+        )
+        for bits in (256, 512)
+    },
     "aarch64-bf16": _Level(("-march=armv8.2-a+dotprod+bf16",), ("-mcpu=generic+dotprod+bf16",)),
 }
 _GCC_OF_ARM = "arm-none-eabi"

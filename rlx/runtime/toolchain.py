@@ -53,6 +53,8 @@ class Toolchain:
         flags += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
         if target.has("avx512f"):
             flags.append("-mprefer-vector-width=512")
+        if target.scalable_bytes:
+            flags.append(f"-msve-vector-bits={8 * target.scalable_bytes}")
         return tuple(flags)
 
     def compile_library(self, source: Path, library: Path, flags: tuple[str, ...]) -> None:

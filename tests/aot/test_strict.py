@@ -25,6 +25,7 @@ def roots() -> Graph:
 GRAPHS = (training_step, lookup, scaled_rows, roots)
 TARGETS = (
     *("cortex-m3", "cortex-m4", "wasm32", "wasm32-simd128", "aarch64"),
+    *("aarch64-i8mm", "aarch64-sve256"),
     *("riscv32", "riscv64", "riscv64-v"),
 )
 

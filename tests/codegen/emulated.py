@@ -24,8 +24,14 @@ from tests.codegen.kernels.native import ALIGNMENT, Array, Case, arena_of, modul
 FLAGS = ("-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w")
 """Of the flags of artifacts those that matter to results."""
 TRIPLE = "aarch64-linux-musl"
-CPU = ("-cpu", "max,sve=off")
-LEVELS = {"aarch64": "", "aarch64-dotprod": "+dotprod", "aarch64-bf16": "+dotprod+bf16"}
+LEVELS = {
+    "aarch64": "",
+    "aarch64-dotprod": "+dotprod",
+    "aarch64-bf16": "+dotprod+bf16",
+    "aarch64-i8mm": "+dotprod+i8mm",
+    "aarch64-sve256": "+dotprod+i8mm+bf16+sve",
+    "aarch64-sve512": "+dotprod+i8mm+bf16+sve",
+}
 """rlx's target -> what clang's is called besides."""
 
 _RUNNER = """#include <stdint.h>
@@ -57,6 +63,12 @@ needs_emulator = pytest.mark.skipif(
 )
 
 
+def cpu_of(target: str) -> tuple[str, str]:
+    """Return QEMU's words for a processor that has what a target has, and no other vectors."""
+    bytes = named_target(target).scalable_bytes
+    return "-cpu", f"max,sve-default-vector-length={bytes}" if bytes else "max,sve=off"
+
+
 def run_cases(
     cases: Sequence[Case], feeds: Sequence[Sequence[Array]], backend: str, target: str
 ) -> list[tuple[int, list[Array]]]:
@@ -67,7 +79,7 @@ def run_cases(
         program = _program(module, cases, backend, target, directory)
         arenas = [arena_of(case, each) for case, each in zip(cases, feeds, strict=True)]
         (directory / "arenas").write_bytes(b"".join(arena.tobytes() for arena in arenas))
-        run("qemu-aarch64", *CPU, program, cwd=directory)
+        run("qemu-aarch64", *cpu_of(target), program, cwd=directory)
         found = np.fromfile(directory / "found", np.uint8)
     results, at = [], 0
     for case in cases:
@@ -99,5 +111,7 @@ def _program(
         objects[0].write_bytes(
             compile_kernels(module, named_target(target), triple=TRIPLE, exported=names, symbols={})
         )
-    flags = (*FLAGS, f"-mcpu=generic{LEVELS[target]}")
+    bits = 8 * named_target(target).scalable_bytes
+    width = [f"-msve-vector-bits={bits}"] if bits else []
+    flags = (*FLAGS, f"-mcpu=generic{LEVELS[target]}", *width)
     return build_program(TRIPLE, sources, directory / "program", flags, archives=objects)

@@ -7,6 +7,7 @@ even and of odd bytes, which is exact; `pmaddubsw` would saturate.
 
 from __future__ import annotations
 
+from rlx.codegen.c.scalable import SCALABLE_HEADER, has_scalable
 from rlx.codegen.loops.nodes import Prim, ValueType
 
 _HAS_256 = "(defined(__AVX512VNNI__) && defined(__AVX512VL__)) || defined(__AVXVNNI__)"
@@ -23,6 +24,7 @@ _PAIRS = {
 }
 """Lanes of words -> when pairs of products can be summed, GCC's name for it, and what it takes."""
 
+_SCALABLE_LANES = (8, 16)
 _NEON = """#if defined(__ARM_FEATURE_DOTPROD)
   return (i32x4)vdotq_s32((int32x4_t)c, (int8x16_t)a, (int8x16_t)b);
 #endif"""
@@ -40,6 +42,9 @@ def byte_dot_instruction(words: ValueType) -> str:
     """Return the statement that leaves a function with `c` plus the products, or nothing."""
     if words == ValueType(Prim.I32, 4):
         return _NEON
+    if words.prim is Prim.I32 and words.lanes in _SCALABLE_LANES:
+        call = "(scalable_i32)svdot_s32((scalable_i32)c, (scalable_i8)a, (scalable_i8)b)"
+        return f"#if {has_scalable(4 * words.lanes)}\n  return (i32x{words.lanes}){call};\n#endif"
     if words not in _INSTRUCTIONS:
         return ""
     condition, gcc, clang = _INSTRUCTIONS[words]
@@ -79,4 +84,6 @@ def _in_pairs(lanes: int) -> list[str]:
 
 def byte_dot_header(words: ValueType) -> str:
     """Return what must be included before the function."""
+    if words.prim is Prim.I32 and words.lanes in _SCALABLE_LANES:
+        return SCALABLE_HEADER
     return _NEON_HEADER if words == ValueType(Prim.I32, 4) else ""

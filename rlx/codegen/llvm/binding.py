@@ -30,7 +30,7 @@ _library_numbers = itertools.count()
 _BASES = {name: each.system for name, each in ARCHITECTURES.items() if each.system is not None}
 _SYSTEMS = {"windows": "pc-windows", "macos": "apple-macosx"}
 """Of triples with two or three words, whose objects are no ELF: LLVM's vendor and name."""
-_UNREPORTED = {"bf16", "dotprod", "i8mm"}
+_UNREPORTED = {"bf16", "dotprod", "i8mm", "sve"}
 """Features of aarch64 that Linux lists and LLVM does not return as those of the host."""
 _SPEED_LEVELS = {Pipeline.QUICK: 1, Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from rlx.codegen.loops.byte_lookups import TABLE
 from rlx.codegen.loops.byte_dots import SQUARE
+from rlx.codegen.loops.byte_lookups import TABLE
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,

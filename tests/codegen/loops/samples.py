@@ -267,6 +267,9 @@ def byte_samples() -> Iterator[Sample]:
         for lanes in (*LANES, 8, 16):
             inputs = {"a": values(prim), "b": values(Prim.I32), "c": others(Prim.I32)}
             yield mapped(f"dot_bytes_{prim}_{lanes}", inputs, Prim.I32, dot_bytes, lanes)
+            if lanes % 4 == 0:
+                squares = functools.partial(dot_bytes, squares=True)
+                yield mapped(f"dot_squares_{prim}_{lanes}", inputs, Prim.I32, squares, lanes)
 
 
 def lookup_samples() -> Iterator[Sample]:

@@ -58,17 +58,15 @@ class SquareTile:
         k, (a, a_at), (b, b_at) = self.k, left, right
         with k.loop("p", self.steps, step=2) as p:
             first = k.let("panel_at", b_at + p * step)
-            columns = [
-                k.let("columns", shuffle(*two, positions))
-                for j in range(0, self.columns, _LANES)
-                for two in [[k.load(b, first + j + at, _LANES) for at in (index(0), index(step))]]
-                for positions in _INTERLEAVED
-            ]
+            columns = []
+            for j in range(0, self.columns, _LANES):
+                here, next_ = (k.load(b, first + (at + j), _LANES) for at in (index(0), step))
+                columns += [k.let("columns", shuffle(here, next_, two)) for two in _INTERLEAVED]
             for number, of_rows in enumerate(self.sums):
                 # The last row of an odd number is both of its rows.
                 places = (2 * number, min(2 * number + 1, self.rows - 1))
-                two = [k.load(a, a_at + (p + index(row) * i), 2) for i in places]
-                rows = k.let("rows", shuffle(*two, range(_LANES)))
+                upper, lower = (k.load(a, a_at + (p + index(row) * i), 2) for i in places)
+                rows = k.let("rows", shuffle(upper, lower, range(_LANES)))
                 for total, column in zip(of_rows, columns, strict=True):
                     total.set(dot_bytes(rows, column, total, squares=True))
 
