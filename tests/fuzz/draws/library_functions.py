@@ -79,7 +79,8 @@ NOT_DRAWN: Mapping[str, str] = {
     ),
     **alike(
         "np.getitem np.index_add np.index_set np.index_change lax.gather lax.scatter "
-        "lax.scatter_add lax.scatter_sub lax.scatter_mul lax.scatter_min lax.scatter_max",
+        "lax.scatter_add lax.scatter_apply lax.scatter_sub lax.scatter_mul lax.scatter_min "
+        "lax.scatter_max",
         "takes indices: drawn by `indices`",
     ),
 }
