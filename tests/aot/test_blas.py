@@ -71,16 +71,21 @@ def test_large_system_is_left_to_the_library_that_blas_names(
     _solved(artifact)
 
 
+def _linked(artifact: Artifact, name: str, called: str) -> Path:
+    """Return a shared library of LLVM's objects, which call a function of BLAS."""
+    blas, directory = find_blas(detect_target()), artifact.source.parent
+    assert blas.symbol(called) in run("nm", "-u", artifact.archive or "").split()
+    library, path = directory / f"lib{name}.so", blas.library.path
+    run("cc", "-shared", "-fPIC", f"{name}_api.c", f"lib{name}.a", path, "-lm", "-o", library,
+        f"-Wl,-rpath,{path.parent}", cwd=directory)  # fmt: skip
+    return library
+
+
 @needs_compiler
 @needs_blas
 def test_objects_of_llvm_call_the_library_too(tmp_path: Path) -> None:
-    blas = find_blas(detect_target())
     artifact = aot(system(), tmp_path, blas="auto", backend="llvm")
-    library, path = tmp_path / "libsystem.so", blas.library.path
-    run("cc", "-shared", "-fPIC", "system_api.c", "libsystem.a", path, f"-Wl,-rpath,{path.parent}",
-        "-lm", "-o", library, cwd=tmp_path)  # fmt: skip
-    assert blas.symbol("sgesv_") in run("nm", "-u", artifact.archive or "").split()
-    _solved(artifact, library)
+    _solved(artifact, _linked(artifact, "system", "sgesv_"))
 
 
 @needs_compiler
@@ -166,13 +171,8 @@ def test_large_products_call_the_library_of_the_machine(
 @needs_compiler
 @needs_blas
 def test_products_in_objects_of_llvm_call_the_library_too(tmp_path: Path) -> None:
-    blas = find_blas(detect_target())
     artifact = aot(layer(), tmp_path, blas="system", backend="llvm")
-    library, path = tmp_path / "liblayer.so", blas.library.path
-    run("cc", "-shared", "-fPIC", "layer_api.c", "liblayer.a", path, f"-Wl,-rpath,{path.parent}",
-        "-lm", "-o", library, cwd=tmp_path)  # fmt: skip
-    assert blas.symbol("cblas_sgemm") in run("nm", "-u", artifact.archive or "").split()
-    _layer_agrees(artifact, np.float32, library)
+    _layer_agrees(artifact, np.float32, _linked(artifact, "layer", "cblas_sgemm"))
 
 
 @needs_compiler

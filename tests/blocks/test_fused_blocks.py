@@ -96,27 +96,23 @@ def test_fused_mat_mul_bias_act(activation: str | None) -> None:
     assert len(feeds.checked(y, expected)) == 1
 
 
+def rms_norm(x: Any, gamma: Any, beta: Any) -> Any:
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + EPS) * gamma + beta
+
+
+NORMS = [(blocks.residual_layer_norm, norm), (blocks.residual_rms_norm, rms_norm)]
+
+
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_fused_residual_layer_norm(has_bias: bool) -> None:
+@pytest.mark.parametrize(("block", "formula"), NORMS)
+def test_fused_residual_norm(block: Any, formula: Any, has_bias: bool) -> None:
     feeds = Feeds()
     x, residual = feeds.input(LENGTH, WIDTH), feeds.input(LENGTH, WIDTH)
     gamma, beta = feeds.param(WIDTH), feeds.param(WIDTH)
     bias = feeds.param(WIDTH) if has_bias else None
-    y = blocks.residual_layer_norm(x, residual, gamma, beta, bias, eps=EPS)
+    y = block(x, residual, gamma, beta, bias, eps=EPS)
     total = feeds[x] + feeds[residual] + (0 if bias is None else feeds[bias])
-    assert len(feeds.checked(y, norm(total, feeds[gamma], feeds[beta]))) == 1
-
-
-@pytest.mark.parametrize("has_bias", [False, True])
-def test_fused_residual_rms_norm(has_bias: bool) -> None:
-    feeds = Feeds()
-    x, residual = feeds.input(LENGTH, WIDTH), feeds.input(LENGTH, WIDTH)
-    gamma, beta = feeds.param(WIDTH), feeds.param(WIDTH)
-    bias = feeds.param(WIDTH) if has_bias else None
-    y = blocks.residual_rms_norm(x, residual, gamma, beta, bias, eps=EPS)
-    total = feeds[x] + feeds[residual] + (0 if bias is None else feeds[bias])
-    root = np.sqrt((total**2).mean(-1, keepdims=True) + EPS)
-    assert len(feeds.checked(y, total / root * feeds[gamma] + feeds[beta])) == 1
+    assert len(feeds.checked(y, formula(total, feeds[gamma], feeds[beta]))) == 1
 
 
 @pytest.mark.parametrize("gate_first", [False, True])

@@ -274,25 +274,23 @@ def pow_arguments(count: int, dtype: Any) -> tuple[Array, Array]:
     return np.concatenate([x, bases]).astype(dtype), np.concatenate([y, integers]).astype(dtype)
 
 
+@pytest.mark.parametrize(
+    ("prim", "wide", "count"),
+    [
+        (Prim.F32, np.float64, 20000),
+        pytest.param(Prim.F64, np.longdouble, 3000, marks=needs_long_double),
+    ],
+)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["pow", "atan2"])
-def test_f32_error_of_two_arguments_is_below_its_bound(name: str, form: str) -> None:
-    x, y = pow_arguments(20000, np.float32)
+def test_error_of_two_arguments_is_below_its_bound(
+    name: str, form: str, prim: Prim, wide: Any, count: int
+) -> None:
+    x, y = pow_arguments(count, numpy_dtype(prim).type)
     with np.errstate(all="ignore"):
-        exact = REFERENCE[name](x.astype(np.float64), y.astype(np.float64))
-    actual = evaluate_function(function_in(form, name, Prim.F32), x, y)
-    assert_within_bound(name, Prim.F32, actual, exact, x, y, form=form)
-
-
-@needs_long_double
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["pow", "atan2"])
-def test_f64_error_of_two_arguments_is_below_its_bound(name: str, form: str) -> None:
-    x, y = pow_arguments(3000, np.float64)
-    with np.errstate(all="ignore"):
-        exact = REFERENCE[name](x.astype(np.longdouble), y.astype(np.longdouble))
-    actual = evaluate_function(function_in(form, name, Prim.F64), x, y)
-    assert_within_bound(name, Prim.F64, actual, exact, x, y, form=form)
+        exact = REFERENCE[name](x.astype(wide), y.astype(wide))
+    actual = evaluate_function(function_in(form, name, prim), x, y)
+    assert_within_bound(name, prim, actual, exact, x, y, form=form)
 
 
 @pytest.mark.parametrize("prim", BOTH)
