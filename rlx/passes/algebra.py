@@ -17,7 +17,9 @@ def full(graph: Graph, type: TensorType, value: float) -> Value:
 
 
 def zeros(graph: Graph, type: TensorType) -> Value:
-    return full(graph, type, 0)
+    """Return a derivative that is zero, whose entries are all absent."""
+    zero = graph.constant(0, type.dtype, structural=type.dtype.is_float)
+    return expand_to(zero, type.shape)
 
 
 def or_zeros(graph: Graph, value: Value | None, type: TensorType) -> Value:

@@ -66,10 +66,13 @@ def source(function: Any, *inputs: Any, **options: Any) -> str:
     return text[text.index("-> %") :]
 
 
+KNOWN_FACTOR = re.compile(r"[(*] ?0\.0f\b|\b0\.0f \*|\b1\.0f \*|\* 1\.0f\b")
+
+
 def test_a_filter_is_one_function_without_products_by_zero() -> None:
     text = source(kalman_filter, *FILTER_INPUTS, precision="finite")
     assert len(re.findall(r"status = \w+\(", text)) == 1
-    assert not re.search(r"[(*] ?0\.0f\b|\b0\.0f \*|\b1\.0f \*|\* 1\.0f\b", text)
+    assert not KNOWN_FACTOR.search(text)
     assert text.count("sin_f32") == text.count("cos_f32") == 2
     assert text.count("double n") == 2, "sine and cosine share the reduction of their angle"
 
@@ -141,6 +144,55 @@ def test_zeros_of_a_program_multiply_infinities_unless_all_is_finite(backend: st
     if backend != "reference":
         finite = rlx.jit(scaled, backend=backend, precision="finite")(INFINITE)
         np.testing.assert_array_equal(finite, [[np.inf, 0.25], [1.0, 0.375]])
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_sums_of_products_with_zero_are_shared_and_keep_what_is_not_finite(backend: str) -> None:
+    """Rows of an update have zeros but at what is measured, and but at themselves."""
+    n, random = 6, np.random.default_rng(6)
+    gain, sparse = random.standard_normal((n, 2)), np.zeros((2, n))
+    sparse[0, 1], sparse[1, 4] = 1.0, 2.0
+
+    def updated(gain: Any, p: Any) -> Any:
+        left = jnp.eye(n) - gain @ sparse
+        return left @ p @ left.T
+
+    def by_numpy(p: Any) -> Any:
+        left = np.eye(n) - gain @ sparse
+        with np.errstate(invalid="ignore"):
+            return np.stack([[_row(_rows(a, p), b) for b in left] for a in left])
+
+    f = rlx.jit(updated, backend=backend)
+    for row, column in np.ndindex(n, n):
+        for value in (np.inf, -np.inf, np.nan):
+            p = random.standard_normal((n, n))
+            p[row, column] = value
+            np.testing.assert_allclose(f(gain, p), by_numpy(p), rtol=1e-10)
+
+
+def _rows(row: Any, p: Any) -> Any:
+    """Return `row @ p`, each term by itself: BLAS may leave terms out."""
+    return np.sum(row[:, None] * p, axis=0)
+
+
+def _row(a: Any, b: Any) -> Any:
+    return np.sum(a * b)
+
+
+def test_a_derivative_by_what_a_value_does_not_depend_on_is_absent() -> None:
+    """The last element is none of `x`; its row of the Jacobian is that of the identity."""
+
+    def moved(x: Any, u: Any) -> Any:
+        return x + jnp.stack([x[1] * x[2], jnp.sin(x[0]), u])
+
+    def spread(x: Any, u: Any, p: Any) -> Any:
+        f = rlx.jacfwd(moved)(x, u)
+        return f @ p @ f.T @ f @ p
+
+    x, p = np.ones(3, np.float32), np.ones((3, 3), np.float32)
+    text = source(spread, x, np.float32(1), p)
+    assert "scalar_region" in text
+    assert not KNOWN_FACTOR.search(text)
 
 
 @pytest.mark.parametrize("backend", ["c", "llvm"])

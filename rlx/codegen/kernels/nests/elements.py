@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
@@ -229,10 +229,7 @@ def _fold(elements: Elements, node: Node, index: Index) -> E:
     if not math.prod(fold.extents):
         return fold.fold.start[0]
     terms = [fold.term(elements, index, at) for at in itertools.product(*map(range, fold.extents))]
-    total = terms[0]
-    for term in terms[1:]:
-        total = fold.combine(total, term)
-    return fold.finish(total)
+    return fold.finish(fold.total(terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +267,10 @@ class Contraction:
 
     def combine(self, total: E, term: E) -> E:
         return self.fold.take((total,), term)[0]
+
+    def total(self, terms: Sequence[E]) -> E:
+        """Fold some terms."""
+        return functools.reduce(self.combine, terms)
 
     def term(self, elements: Elements, index: Index, at: Index) -> E:
         """Return what is folded at `at` into the element at `index`."""

@@ -11,11 +11,13 @@ of a product is left out of the loop's body:
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import linecache
 import math
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
@@ -113,6 +115,34 @@ class FusedContraction(Contraction):
         if isinstance(node, Binary) and node.op is BinaryOp.MUL and node.type.prim.is_float:
             return fma(E(node.a), E(node.b), total)
         return Contraction.combine(self, total, term)
+
+    def total(self, terms: Sequence[E]) -> E:
+        """Fold products with zero first: they add nothing but what is not finite.
+
+        Rows of `eye(n) - k @ h` have zeros but for some columns. Those up to a column are summed
+        from the first on and those after it from the last, so that rows share the partial sums.
+        """
+        zeros: list[E] = []
+        runs = itertools.groupby(enumerate(terms), lambda each: _is_zero_product(each[1]))
+        for is_zero, run in runs:
+            places = list(run)
+            if is_zero:
+                is_last = places[-1][0] == len(terms) - 1
+                products = [term for _, term in (reversed(places) if is_last else places)]
+                zeros.append(Contraction.total(self, products))
+        first = [functools.reduce(operator.add, zeros)] if zeros else []
+        others = [term for term in terms if not _is_zero_product(term)]
+        return Contraction.total(self, [*first, *others])
+
+
+def _is_zero_product(term: E) -> bool:
+    """True for a product with a zero that is no structural one."""
+    node = term.node
+    is_product = isinstance(node, Binary) and node.op is BinaryOp.MUL and node.type.prim.is_float
+    return is_product and any(
+        isinstance(part, Const) and part.value == 0 and not is_absent(part)
+        for part in operands(node)
+    )
 
 
 class Angle(NamedTuple):
