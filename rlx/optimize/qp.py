@@ -7,7 +7,8 @@ Mehrotra's predictor and corrector (1992) as in Nocedal and Wright, Numerical Op
 16.6, for two-sided bounds. Each bound has a slack and a multiplier, both positive; elimination
 leaves one symmetric system in `x` and the multipliers of the equations, which is factored once an
 iteration. It is regularized by small multiples of the identity while its right side is exact: a
-proximal method of multipliers, which dependent rows and flat objectives do not stop.
+proximal method of multipliers, which dependent rows and flat objectives do not stop. From a start
+the bounds that are active there are tried as equations first.
 """
 
 from __future__ import annotations
