@@ -48,3 +48,9 @@ def row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
     """Group the axes as (nothing, all rows, column): one matrix multiplies all rows."""
     rank = len(shape) - 1
     return ((), tuple(range(rank)), (rank,))
+
+
+def vector_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    """Group the axes as (all but the last, the last)."""
+    rank = len(shape) - 1
+    return (tuple(range(rank)), (rank,))

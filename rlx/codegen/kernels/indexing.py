@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.extents import vector_groups
 from rlx.codegen.kernels.folds import (
     Fold,
     State,
@@ -266,7 +267,7 @@ def dynamic_update_slice(
         return
     in_place = x.memory is not None and x.memory.may_alias
     shape = update.shape if in_place else x.shape
-    source = x.grouped((tuple(range(rank - 1)), (rank - 1,)))
+    source = x.grouped(vector_groups(x.shape))
     target = y.grouped(tuple((axis,) for axis in range(rank)))
     block = update.grouped(tuple((axis,) for axis in range(rank)))
     with rows(k, "row", scope.extents(product(shape[:-1])), product(shape)) as row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.extents import vector_groups
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.expr import E
@@ -21,9 +22,8 @@ def rope(
     n_rot: int | None = None,
 ) -> None:
     """Rotate pairs of each head by its position's angle; copy the rest of the row."""
-    k, rank = scope.k, len(x.shape)
+    k, groups = scope.k, vector_groups(x.shape)
     rotated = head_dim if n_rot is None else n_rot
-    groups = tuple(range(rank - 1)), (rank - 1,)
     source, target = x.grouped(groups), y.grouped(groups)
     tables = cos.grouped(((0,), (1,))), sin.grouped(((0,), (1,)))
     with rows(k, "row", source.extent(0), x.type.elements) as row:

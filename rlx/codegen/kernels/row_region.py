@@ -21,6 +21,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import field, replace
 
 from rlx.codegen.kernels.access import Reader, Writer
@@ -425,7 +426,7 @@ class _Region:
         for shape in dict.fromkeys(each.value.shape for each in targets):
             stores = [each for each in targets if each.value.shape == shape]
             groups = self._number_groups(shape)
-            block.store(self.access(shape, groups, [], [], stores, block.columns).at(block.outer))
+            block.visit(self.access(shape, groups, [], [], stores, block.columns).at(block.outer))
 
     def number(
         self, value: Value, block: _Slices, stores: Sequence[StoreTarget]
@@ -459,19 +460,26 @@ class _Slices(ABC):
     ) -> list[Scalar] | list[Numbers]:
         """Fold all elements; return a number for each node, of each slice."""
 
-    @abstractmethod
     def visit(self, access: Access) -> None:
-        """Keep and store all elements."""
+        """Keep and store all elements, or numbers that are results alone."""
+        k, left = self.k, len(access.grid.groups) - len(access.fixed)
+        with ExitStack() as loops:
+            if left > 1:
+                access = access.at(loops.enter_context(k.loop("r", access.extent(0))))
+            if not left:
+                access.read()
+            elif self.columns is None:
+                i = k.loop("i", access.extent(0), kind=LoopKind.SIMD)
+                access.read(loops.enter_context(i))
+            else:
+                j = k.loop("j", self.columns.width, kind=LoopKind.SIMD)
+                access.read(loops.enter_context(j))
 
     @abstractmethod
     def compute(
         self, access: Access, value: Value, stores: Sequence[StoreTarget]
     ) -> Scalar | Numbers:
         """Compute and store a number of each slice, which later loops read."""
-
-    @abstractmethod
-    def store(self, access: Access) -> None:
-        """Compute and store numbers of each slice that are results alone."""
 
     def _store(self, access: Access, stores: Sequence[StoreTarget], number: E, *at: E) -> None:
         for each in stores:
@@ -491,17 +499,10 @@ class _Rows(_Slices):
         pairs = zip(folded, numbers, strict=True)
         return [let(self.k, _number_name(node), number) for node, number in pairs]
 
-    def visit(self, access: Access) -> None:
-        with self.k.loop("i", access.extent(0), kind=LoopKind.SIMD) as i:
-            access.read(i)
-
     def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> Scalar:
         number = self.k.let(_number_name(value.node), real(access.read()[0]))
         self._store(access, stores, number)
         return number
-
-    def store(self, access: Access) -> None:
-        access.read()
 
 
 class _Block(_Slices):
@@ -530,12 +531,6 @@ class _Block(_Slices):
                 k.store(buffer, j, real(number))
         return [Numbers(each.parts) for each in found]
 
-    def visit(self, access: Access) -> None:
-        with self.k.loop("r", access.extent(0)) as r:
-            line = access.at(r)
-            with self.k.loop("j", self.columns.width, kind=LoopKind.SIMD) as j:
-                line.read(j)
-
     def compute(self, access: Access, value: Value, stores: Sequence[StoreTarget]) -> Numbers:
         name, known = _number_name(value.node), self.region.available.get(value)
         if not isinstance(known, Numbers):
@@ -546,10 +541,6 @@ class _Block(_Slices):
                 self.k.store(kept, j, number)
             self._store(access, stores, number, self.columns.start + j)
         return known if isinstance(known, Numbers) else Numbers((kept,))
-
-    def store(self, access: Access) -> None:
-        with self.k.loop("j", self.columns.width, kind=LoopKind.SIMD) as j:
-            access.read(j)
 
 
 def _finishing(fold: Fold, count: E) -> Callable[[State], Scalar]:

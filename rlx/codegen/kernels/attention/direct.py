@@ -150,7 +150,7 @@ class _Rows:
             work.prefetch(work.values, heads, first + j + _AHEAD)
             part.accumulate(
                 lambda i: k.load(self.scores, i * self.panel + j),
-                lambda d: work.read_vector(
+                lambda d: work.read(
                     work.values, heads.batch, heads.kv, first + j, d, lanes=self.lanes
                 ),
                 name="weight",

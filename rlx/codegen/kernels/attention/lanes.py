@@ -114,7 +114,7 @@ class _Tile:
         k, work, heads = self.k, self.work, self.heads
         with k.loop("i", self.rows, step=self.lanes) as i, self._turns() as d:
             rows = [
-                work.read_vector(
+                work.read(
                     work.q, heads.batch, heads.query, self._query(i + lane), d, lanes=self.lanes
                 )
                 for lane in range(self.lanes)

@@ -106,7 +106,7 @@ class Attention:
         with k.loop("d", self.depth, step=lanes) as d:
             total = k.mutable("total", const(0.0, self.prim, lanes))
             with k.loop("key", self.key_count, start=first) as key:
-                value = self.read_vector(self.values, heads.batch, heads.kv, key, d, lanes=lanes)
+                value = self.read(self.values, heads.batch, heads.kv, key, d, lanes=lanes)
                 total.set(fma(value, 0.0, total))
             k.store(sums, d, total)
         return sums
@@ -160,11 +160,7 @@ class Attention:
         """Rows past the end repeat the last query; their results are not stored."""
         return minimum(row, self.queries - 1)
 
-    def read(self, reader: Reader, batch: E, head: E, position: E, d: E) -> E:
-        groups, place = self._place(len(reader.shape), batch, head, position, d)
-        return reader.grouped(groups).read_real(*place)
-
-    def read_vector(self, reader: Reader, batch: E, head: E, position: E, d: E, *, lanes: int) -> E:
+    def read(self, reader: Reader, batch: E, head: E, position: E, d: E, *, lanes: int = 1) -> E:
         groups, place = self._place(len(reader.shape), batch, head, position, d)
         return reader.grouped(groups).read_vector(*place, lanes=lanes)
 

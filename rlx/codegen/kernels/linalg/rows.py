@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import overload
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.access import GroupedReader, Reader
+from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.extents import matrix_groups, vector_groups
 from rlx.codegen.kernels.linalg.arithmetic import conjugate, polar, squared
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope
@@ -22,8 +24,10 @@ from rlx.codegen.loops.expr import E, const, index, maximum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
-from rlx.ir.shape import product
+from rlx.ir.shape import Shape, product
 from rlx.ir.types import TensorType
+
+_Group = TypeVar("_Group", covariant=True)
 
 _ALMOST_LARGEST = 1.0 - 2.0**-10
 """Squared sizes of complex components that count as equal to the largest."""
@@ -248,24 +252,23 @@ def mirrored_entry(k: KernelBuilder, matrix: GroupedReader, i: E, j: E) -> Scala
     return Complex(x.re, select(i < j, -x.im, x.im))
 
 
-@overload
-def matrices_of(x: Reader) -> GroupedReader: ...
-@overload
-def matrices_of(x: Writer) -> GroupedWriter: ...
-def matrices_of(x: Reader | Writer) -> GroupedReader | GroupedWriter:
+class _Grouping(Protocol[_Group]):
+    """A reader, or a writer."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    def grouped(self, groups: Groups) -> _Group: ...
+
+
+def matrices_of(x: _Grouping[_Group]) -> _Group:
     """Return matrices by slice, row and column."""
-    rank = len(x.shape)
-    return x.grouped((tuple(range(rank - 2)), (rank - 2,), (rank - 1,)))
+    return x.grouped(matrix_groups(x.shape))
 
 
-@overload
-def vectors_of(x: Reader) -> GroupedReader: ...
-@overload
-def vectors_of(x: Writer) -> GroupedWriter: ...
-def vectors_of(x: Reader | Writer) -> GroupedReader | GroupedWriter:
+def vectors_of(x: _Grouping[_Group]) -> _Group:
     """Return vectors by slice and element."""
-    rank = len(x.shape)
-    return x.grouped((tuple(range(rank - 1)), (rank - 1,)))
+    return x.grouped(vector_groups(x.shape))
 
 
 def scratch_of_rows(a: TensorType, *sizes: tuple[int, int]) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.contraction.spans import Range, Span
 from rlx.codegen.kernels.contraction.tiles import Add, Item, Strips
-from rlx.codegen.kernels.extents import row_groups
+from rlx.codegen.kernels.extents import row_groups, vector_groups
 from rlx.codegen.kernels.packed.packed import ask_ahead, out_and_book
 from rlx.codegen.kernels.packed.tiles import PackedPanels, memory_of, store_row
 from rlx.codegen.kernels.packed.words import (
@@ -51,8 +51,7 @@ _MAGNITUDE = 0x7FFFFFFF
 def quantize_rows(
     scope: Scope, x: Reader, words: Writer, scales: Writer, sums: Writer, values: Writer
 ) -> None:
-    k, rank = scope.k, len(x.shape) - 1
-    groups = (tuple(range(rank)), (rank,))
+    k, groups = scope.k, vector_groups(x.shape)
     source = x.grouped(groups)
     to_words, to_scales, to_sums, to_values = (
         out.grouped(groups) for out in (words, scales, sums, values)

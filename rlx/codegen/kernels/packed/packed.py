@@ -17,7 +17,7 @@ from dataclasses import replace
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.contraction.spans import Range
 from rlx.codegen.kernels.contraction.tiles import Item, Strips, Tiles
-from rlx.codegen.kernels.extents import matrix_groups, row_groups
+from rlx.codegen.kernels.extents import matrix_groups, row_groups, vector_groups
 from rlx.codegen.kernels.packed.blocks import PackedBlock
 from rlx.codegen.kernels.packed.tiles import PackedPanels, memory_of, store_row
 from rlx.codegen.kernels.parallel import is_large, product_loop, weights_loop
@@ -46,8 +46,7 @@ def dequantize_blocks(scope: Scope, blocks: Reader, *rest: Reader | Writer, sche
     """Decode row by row, one element after the other."""
     k, kind = scope.k, block_type(scheme)
     out, book = out_and_book(rest)
-    axes = tuple(range(len(out.shape) - 1))
-    target = out.grouped((axes, (len(axes),)))
+    target = out.grouped(vector_groups(out.shape))
     count = blocks_of_row(kind, blocks)
     parallel = LoopKind.PARALLEL if is_large(product(out.shape)) else LoopKind.SERIAL
     with k.loop("row", target.extent(0), kind=parallel) as row, k.loop("block", count) as number:
@@ -158,12 +157,8 @@ class PanelRows:
     def _sum(self, row: E, start: E, length: int) -> E:
         """Sum a run of a row of `x`."""
         k, lanes = self.packed.k, min(self.packed.lanes, length)
-        parts = [
-            self.x.read_vector(row, start + at, lanes=lanes)
-            if lanes > 1
-            else self.x.read_real(row, start + at)
-            for at in range(0, length, lanes)
-        ]
+        places = range(0, length, lanes)
+        parts = [self.x.read_vector(row, start + at, lanes=lanes) for at in places]
         total = parts[0]
         for part in parts[1:]:
             total = total + part

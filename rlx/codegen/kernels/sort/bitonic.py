@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.extents import vector_groups
 from rlx.codegen.kernels.memory import given, result
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.sort.keys import greatest, key_prim, keyed_value, order_key
 from rlx.codegen.kernels.sort.network import exchanges
-from rlx.codegen.kernels.sort.sort import restore, row_groups
+from rlx.codegen.kernels.sort.sort import restore
 from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, maximum, minimum, select, shuffle
@@ -174,7 +175,7 @@ def sort_by_bitonic_network(scope: Scope, x: Reader, y: Writer, *, lowering: Bit
     """Sort keys; zeros and NaNs of a row are put into their order, where there are any."""
     k, prim, length = scope.k, key_prim(x.dtype), upper(x.shape[-1])
     target = result(y)
-    groups = row_groups(x.shape)
+    groups = vector_groups(x.shape)
     source, rows = x.grouped(groups), y.grouped(groups)
 
     def take(row: E, start: E, in_order: Buffer) -> None:

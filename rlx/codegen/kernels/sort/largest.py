@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.extents import vector_groups
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.sort.keys import greatest, order_key, top_bit
@@ -25,7 +26,6 @@ from rlx.codegen.kernels.sort.sort import (
     index_of,
     index_record,
     index_words,
-    row_groups,
     rows_with_scratch,
     scratch_memory,
     sorted_indices,
@@ -70,7 +70,7 @@ def topk(scope: Scope, x: Reader, values: Writer, indices: Writer, *, k: int) ->
     """Insert the elements of each row into the best so far, or sort them."""
     if k == 0:
         return
-    groups = row_groups(x.shape)
+    groups = vector_groups(x.shape)
     every = _Row(x.grouped(groups), values.grouped(groups), indices.grouped(groups))
     search = _Search(scope, x, every, wanted=k)
     if not _sorts(k):

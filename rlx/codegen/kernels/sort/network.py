@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.extents import vector_groups
 from rlx.codegen.kernels.memory import given, result
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.sort.keys import greatest, keyed_value, order_key
-from rlx.codegen.kernels.sort.sort import restore, row_groups
+from rlx.codegen.kernels.sort.sort import restore
 from rlx.codegen.kernels.transposes import starts, turned
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
@@ -89,7 +90,7 @@ def _blocks(scope: Scope, x: TensorType, lanes: int) -> Iterator[tuple[list[E], 
 @kernel("sort", lowering=BatchInLanes)
 def sort_side_by_side(scope: Scope, x: Reader, y: Writer, *, lowering: BatchInLanes) -> None:
     """Sort keys; zeros and NaNs of a row are put into their order, where there are any."""
-    k, groups = scope.k, row_groups(x.shape)
+    k, groups = scope.k, vector_groups(x.shape)
     source, target = x.grouped(groups), y.grouped(groups)
     with _blocks(scope, x.type, lowering.lanes) as (numbers, rows):
         keys = rows.exchanged(rows.read(given(x), order_key))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.extents import vector_groups
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.sort.keys import bit, is_signed, key_prim, keyed_value, order_key
@@ -211,16 +211,11 @@ def scratch_memory(scope: Scope) -> Buffer:
     return scope.scratch
 
 
-def row_groups(shape: Shape) -> Groups:
-    """Return the axes of `shape` as rows and what is in a row."""
-    return tuple(range(len(shape) - 1)), (len(shape) - 1,)
-
-
 @kernel("sort")
 def sort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys, which turn back into elements."""
     k = scope.k
-    source, target = x.grouped(row_groups(x.shape)), y.grouped(row_groups(x.shape))
+    source, target = x.grouped(vector_groups(x.shape)), y.grouped(vector_groups(x.shape))
     key = Key(*key_bits(x.dtype), is_signed(x.dtype))
     with rows_with_scratch(scope, x.shape, 1) as (row, base):
         x_row, y_row = source.at(row), target.at(row)
@@ -261,7 +256,7 @@ def restore(k: KernelBuilder, x_row: GroupedReader, y_row: GroupedWriter) -> Non
 @kernel("argsort")
 def argsort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys with their indices."""
-    groups = row_groups(x.shape)
+    groups = vector_groups(x.shape)
     source, target = x.grouped(groups), y.grouped(groups)
     with sorted_indices(scope, x, source, descending=False) as (row, sorted_row):
         y_row = target.at(row)
