@@ -88,12 +88,9 @@ def gather_from_panels(
     table: Reader,
     indices: Reader,
     y: Writer,
-    *,
-    lowering: GatherFromPanels,
-    axis: int,
+    **_: object,
 ) -> None:
     """Copy one column of the table per index; panels are whole."""
-    del lowering, axis
     k, memory, layout = scope.k, table.memory, table.type.layout
     if memory is None or not isinstance(layout, Panels):
         raise InternalError(f"gather: a table of type {table.type} has no panels in memory")
@@ -207,10 +204,8 @@ class _Folded:
         self._dtype = y.dtype
         self._buffer: Buffer = y.memory
         self.is_scratch = y.dtype.is_low_precision
-        if self.is_scratch:
-            if scope.scratch is None and y.type.elements != 0:
-                raise InternalError("a fold of 16-bit floats needs scratch")
-            self._buffer = scope.scratch or y.memory  # nothing is added to nothing
+        if self.is_scratch and y.type.elements != 0:
+            self._buffer = scope.scratch_memory
 
     @property
     def _stored(self) -> DType:

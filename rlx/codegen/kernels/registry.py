@@ -5,10 +5,11 @@ A builder states one kind's computation over readers and writers, with the op's 
     @kernel("softmax")
     def softmax(scope: Scope, x: Reader, y: Writer, *, axis: int) -> None: ...
 
-An op may have a further kernel for each kind of lowering record, which its builder is given:
+An op may have a further kernel for each kind of lowering record, which its builder is given if it
+takes one:
 
-    @kernel("solve", lowering=Library)
-    def solve_by_library(scope: Scope, ..., lowering: Library, vector: bool) -> None: ...
+    @kernel("matmul", lowering=Schedule)
+    def contract_by_schedule(scope: Scope, ..., lowering: Schedule) -> None: ...
 
 `build_kernel` makes the kernel of a thunk: it declares the arguments from the thunk's types
 and calls the builder of the thunk's kind, or of the anchor of a fused body.
@@ -16,6 +17,8 @@ and calls the builder of the thunk's kind, or of the anchor of a fused body.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
@@ -55,6 +58,13 @@ class Scope:
     passes: list[KernelPass] = field(default_factory=list)
     """What the kernel goes through when it is built."""
 
+    @property
+    def scratch_memory(self) -> Buffer:
+        """The scratch of a kernel that asks for some."""
+        if self.scratch is None:
+            raise InternalError(f"kernel {self.k.name} needs scratch")
+        return self.scratch
+
     def lanes(self, prim: Prim) -> int:
         """Return how many numbers fit a vector; 1 where there are none."""
         return self.target.lanes(prim.size)
@@ -68,7 +78,7 @@ KERNELS: LazyTable[Builder] = LazyTable("kernel")
 """Thunk kind -> builder `(scope, *readers, *writers, **attributes)`."""
 
 LOWERED: LazyTable[Builder] = LazyTable("lowered kernel")
-"""Thunk kind and kind of record (`lowered_key`) -> builder, which also takes the record, as
+"""Thunk kind and kind of record (`lowered_key`) -> builder, which may take the record, as
 `lowering`."""
 
 
@@ -177,4 +187,11 @@ def invoke_builder(
         KERNELS[kind](scope, *readers, *writers, **attributes)
     else:
         build = LOWERED[lowered_key(kind, type(lowering))]
-        build(scope, *readers, *writers, lowering=lowering, **attributes)
+        record = {"lowering": lowering} if _takes_record(build) else {}
+        build(scope, *readers, *writers, **record, **attributes)
+
+
+@functools.cache
+def _takes_record(builder: Builder) -> bool:
+    """True if a builder reads its record, which says more than its kind."""
+    return "lowering" in inspect.signature(builder).parameters

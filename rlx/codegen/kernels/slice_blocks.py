@@ -31,7 +31,6 @@ from rlx.codegen.loops.expr import E, Operand, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, Status
 from rlx.codegen.loops.passes.pipeline import SPELLED_OUT
 from rlx.dataclass import dataclass
-from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, upper
 
 _MOST_TURNED = 36
@@ -250,11 +249,11 @@ def _parts(scope: Scope, batch: SliceBatch, slices: E, work: Extent) -> Iterator
     All slices come in ascending order, so that the first fault is the one at the lowest position.
     """
     k = scope.k
-    if scope.scratch is None:
-        raise InternalError(f"kernel {k.name} needs scratch for {batch}")
     with rows(k, "part", index(batch.parts), work) as part:
         base = part * batch.elements
-        tile = Tile(k, scope.scratch, base, batch.height, batch.width, 1, batch.parts_of_number)
+        tile = Tile(
+            k, scope.scratch_memory, base, batch.height, batch.width, 1, batch.parts_of_number
+        )
         start = k.let("start", slices * part / batch.parts)
         stop = k.let("stop", slices * (part + 1) / batch.parts)
         with k.loop("slice", stop, start=start) as first:

@@ -10,6 +10,7 @@ from rlx.codegen.kernels.access import Reader
 from rlx.codegen.kernels.affine import Grid
 from rlx.codegen.kernels.contraction.borders import Border
 from rlx.codegen.kernels.contraction.operands import Panels, StoredRows
+from rlx.codegen.kernels.memory import given
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.expr import E
 from rlx.dataclass import dataclass
@@ -64,25 +65,21 @@ class Iteration:
 
     def rows(self, x: Reader, *, prefetched: bool = False, lanes: int = 0) -> StoredRows:
         """Return the operand of rows, read from memory: scalars, or vectors along the columns."""
-        if x.memory is None:
-            raise InternalError("rows of a contraction in tiles must be in memory")
         where = address(self.map.positions[0], x.shape, len(self._shape))
         *outer, down, across = (self._stride(axes, where) for axes in self.axes.groups)
         steps = [self._stride(axes, where) for axes in self._folded]
         origin = self.scope.extents.number(where.constant)
         return StoredRows(
-            self.scope.k, x.memory, outer, down, across, steps, origin, prefetched, lanes
+            self.scope.k, given(x), outer, down, across, steps, origin, prefetched, lanes
         )
 
     def panels(self, w: Reader, width: int, *, ahead: int) -> Panels:
         """Return the operand whose elements are vectors, `width` columns of them in a panel."""
-        if w.memory is None:
-            raise InternalError("panels of a contraction in tiles must be in memory")
         number, columns = self.scope.extents.number, self._shape[self.axes.column]
         panel, where = self._panel(w, width)
         return Panels(
             self.scope.k,
-            w.memory,
+            given(w),
             width,
             number(columns),
             number(panels_of(columns, width)),

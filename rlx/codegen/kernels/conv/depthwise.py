@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.kernels.memory import given
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.transposes import every_second
@@ -25,7 +26,6 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
-from rlx.errors import InternalError
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Windowed
 from rlx.ir.ops.conv_geometry import (
@@ -60,15 +60,13 @@ def conv_depthwise(
     k = scope.k
     sliding = window.sliding(len(x.shape))
     planes = Planes.of(padded_shape(x.shape, sliding), w.shape, undilated(sliding))
-    if x.memory is None:
-        raise InternalError("the input of a depthwise convolution must be in memory")
     outputs, spatial = static(out.shape[1]), tuple(range(2, len(out.shape)))
     each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
     target = out.grouped(((0,), (1,), *each))
     taps = w.grouped(((0,), tuple(range(1, len(w.shape)))))
     kind = LoopKind.PARALLEL if is_large(product((*out.shape, *w.shape[1:]))) else LoopKind.SERIAL
     groups = window.groups
-    images = _Image(k, x.memory, x.shape[2:], sliding, scope.extents, lowering.lanes)
+    images = _Image(k, given(x), x.shape[2:], sliding, scope.extents, lowering.lanes)
 
     def plane_at(number: E, memory: Buffer, start: E) -> _Plane:
         image, channel = k.let("image", number / outputs), k.let("channel", number % outputs)

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.contraction.operands import AHEAD, prefetch_row
 from rlx.codegen.kernels.contraction.stores import columns_of, write_columns
+from rlx.codegen.kernels.memory import given
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
@@ -26,7 +27,6 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.dataclass import dataclass
-from rlx.errors import InternalError
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Winograd
 from rlx.ir.ops.conv_geometry import WindowDimension, static
@@ -68,8 +68,6 @@ def conv_in_points(
     *,
     lowering: Winograd,
 ) -> None:
-    if x.memory is None or u.memory is None or scope.scratch is None:
-        raise InternalError("a Winograd convolution reads memory, and needs scratch")
     *extents, inner = map(static, x.shape[1:])
     step = lowering.step
     axes = tuple(
@@ -77,7 +75,7 @@ def conv_in_points(
         for extent, axis in zip(extents, window.sliding(len(x.shape)), strict=True)
     )
     work = _Blocks(
-        scope.k, x.memory, u.memory, scope.scratch, out.grouped(((0,), (1,), (2,), (3,))),
+        scope.k, given(x), given(u), scope.scratch_memory, out.grouped(((0,), (1,), (2,), (3,))),
         lowering, transforms(step), step, axes, inner, static(out.shape[-1]),
     )  # fmt: skip
     work.compute(product_loop(product((*out.shape, work.points, inner))))

@@ -21,7 +21,6 @@ from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
-from rlx.errors import InternalError
 from rlx.ir.shape import Extent, product, upper
 from rlx.ir.types import TensorType
 
@@ -161,12 +160,11 @@ def _table(roots: Reader, n: int, *, step: int = 1, inverse: bool = False) -> Po
 def _blocks(scope: Scope, x: Reader, points_of: PointsOf, *, room: int) -> Iterator[_Block]:
     """Open the loops over blocks, each with two times room for so many points."""
     outer, _, inner = x.shape
-    if scope.scratch is None:
-        raise InternalError("transforms need scratch")
-    k, lanes = scope.k, scope.lanes(scope.scratch.prim)
+    k, memory = scope.k, scope.scratch_memory
+    lanes = scope.lanes(memory.prim)
     if inner == 1 and isinstance(outer, int):
         lanes = min(lanes, 1 << (outer - 1).bit_length())
-    points = points_of(scope, scope.scratch, lanes)
+    points = points_of(scope, memory, lanes)
     count = (Rows if inner == 1 else Columns).blocks(scope, outer, inner, lanes)
     groups = _groups(x.type)
     kind = LoopKind.PARALLEL if groups > 1 else LoopKind.SERIAL

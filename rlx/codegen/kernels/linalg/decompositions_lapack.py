@@ -68,9 +68,8 @@ def _eigh_room(a: TensorType, **_: object) -> Room:
 
 
 @kernel("eigh", lowering=Library)
-def eigh_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Library) -> None:
+def eigh_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
     """Reduce to three diagonals, divide and conquer: `syevd` or, of complex numbers, `heevd`."""
-    del lowering
     k, (n, _) = scope.k, extents(a.type)
     source, values, target = matrices_of(a), vectors_of(w), matrices_of(v)
     with slices(scope, a.type, _eigh_room(a.type)) as slice_:
@@ -112,11 +111,8 @@ def _svd_room(a: TensorType, *, full: bool, **_: object) -> Room:
 
 
 @kernel("svd", lowering=Library)
-def svd_by_lapack(
-    scope: Scope, a: Reader, u: Writer, s: Writer, vt: Writer, *, lowering: Library, full: bool
-) -> None:
+def svd_by_lapack(scope: Scope, a: Reader, u: Writer, s: Writer, vt: Writer, *, full: bool) -> None:
     """Decompose the transpose by `gesdd`: its right vectors are the left ones, row by row."""
-    del lowering
     k, (m, n) = scope.k, extents(a.type)
     source, lefts, rights = matrices_of(a), matrices_of(u), matrices_of(vt)
     values, count = vectors_of(s), m if full else n
@@ -156,11 +152,8 @@ def _qr_room(a: TensorType, *, full: bool, **_: object) -> Room:
 
 
 @kernel("qr", lowering=Library)
-def qr_by_lapack(
-    scope: Scope, a: Reader, q: Writer, r: Writer, *, lowering: Library, full: bool
-) -> None:
+def qr_by_lapack(scope: Scope, a: Reader, q: Writer, r: Writer, *, full: bool) -> None:
     """Reflect columns by `geqrf`; `orgqr`, complex `ungqr`, multiplies the reflections out."""
-    del lowering
     k, (m, n) = scope.k, extents(a.type)
     steps, count = min(m, n), m if full else min(m, n)
     source, lefts, rights = matrices_of(a), matrices_of(q), matrices_of(r)

@@ -15,7 +15,6 @@ from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.values import Complex
 from rlx.codegen.loops.expr import E, select
 from rlx.dataclass import dataclass
-from rlx.errors import InternalError
 from rlx.ir.shape import product
 from rlx.ir.types import TensorType
 
@@ -72,10 +71,8 @@ def triangles(
     k = scope.k
     n, each = eig_sizes(a.type)
     source = matrices_of(a)
-    if scope.scratch is None:
-        raise InternalError("eigenvalues need scratch")
     with rows(k, "slice", scope.extents(product(a.shape[:-2])), a.type.elements * 64) as number:
-        problem = Eigenproblem.at(k, scope.scratch, number * each, n)
+        problem = Eigenproblem.at(k, scope.scratch_memory, number * each, n)
         scale, rest, is_real = problem.read(source.at(number))
         problem.axes.fill_identity()
         if balanced:

@@ -37,9 +37,8 @@ def _room(a: TensorType, **_: object) -> Room:
 
 
 @kernel("eig", lowering=Library)
-def eig_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Library) -> None:
+def eig_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
     """Find a triangle and its vectors by `geev`."""
-    del lowering
     k, (n, _) = scope.k, eig_sizes(a.type)
     source, values, vectors = matrices_of(a), vectors_of(w), matrices_of(v)
     with slices(scope, a.type, _room(a.type)) as slice_:

@@ -31,10 +31,9 @@ def _room(a: TensorType, **_: object) -> Room:
 
 @kernel("cholesky", lowering=Library)
 def cholesky_by_lapack(
-    scope: Scope, a: Reader, y: Writer, *, lowering: Library, lower: bool, on_singular: str
+    scope: Scope, a: Reader, y: Writer, *, lower: bool, on_singular: str
 ) -> None:
     """Factor by `potrf`, which takes rows for columns and so the lower triangle for the upper."""
-    del lowering  # there is one library
     k, (n, _) = scope.k, extents(a.type)
     source, target = matrices_of(a), matrices_of(y)
     with slices(scope, a.type, _room(a.type)) as slice_:
@@ -92,11 +91,8 @@ def lu_by_lapack(
     y: Writer,
     exchanged: Writer,
     permutation: Writer,
-    *,
-    lowering: Library,
 ) -> None:
     """Factor by `getrf`; its status for a pivot of 0 is no error here."""
-    del lowering
     k, (n, _) = scope.k, extents(a.type)
     source, target = matrices_of(a), matrices_of(y)
     steps, orders = vectors_of(exchanged), vectors_of(permutation)

@@ -128,9 +128,7 @@ class Slice:
 @contextmanager
 def slices(scope: Scope, a: TensorType, room: Room) -> Iterator[Slice]:
     """Loop over the matrices of a batch, divided among threads."""
-    k, memory, workers = scope.k, scope.scratch, _workers(a)
-    if memory is None:
-        raise InternalError("calls of LAPACK need scratch")
+    k, memory, workers = scope.k, scope.scratch_memory, _workers(a)
     count = scope.extents(product(a.shape[:-2]))
     with rows(k, "worker", index(workers), a.elements * BLOCK) as worker:
         base = k.let("base", worker * room.elements)

@@ -23,7 +23,6 @@ from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, index, maximum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
-from rlx.errors import InternalError
 from rlx.ir.shape import Shape, product
 from rlx.ir.types import TensorType
 
@@ -204,11 +203,9 @@ def slices_in_rows(scope: Scope, a: Reader, sizes: list[tuple[int, int]]) -> Ite
     source = matrices_of(a)
     each = sum(count * width for count, width in sizes) * parts
     with rows(scope.k, "slice", scope.extents(batch), a.type.elements * 64) as number:
-        if scope.scratch is None:
-            raise InternalError("a decomposition needs scratch")
         first, sets = number * each, []
         for count, width in sizes:
-            sets.append(Rows(scope.k, scope.scratch, first, width, parts))
+            sets.append(Rows(scope.k, scope.scratch_memory, first, width, parts))
             first = first + count * width * parts
         yield SliceInRows(number, source, tuple(sets))
 

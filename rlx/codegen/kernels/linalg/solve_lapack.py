@@ -38,13 +38,11 @@ def solve_by_lapack(
     b: Reader,
     x: Writer,
     *,
-    lowering: Library,
     vector: bool,
     transposed: bool,
     on_singular: str,
 ) -> None:
     """Factor and solve by `gesv`."""
-    del lowering  # there is one library
     k, (n, _) = scope.k, extents(a.type)
     columns = scope.extents(columns_of(b.type, vector=vector))
     groups = vectors_of if vector else matrices_of

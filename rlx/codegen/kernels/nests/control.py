@@ -37,14 +37,12 @@ LEAST_VECTOR = 8
 def scan_in_one_kernel(
     scope: Scope,
     *arguments: Reader | Writer,
-    lowering: OneKernel,  # noqa: ARG001  (says no more than its kind)
     body: Graph,
     length: int,
     num_carries: int,
     num_consts: int = 0,
     reverse: bool = False,
-    residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
-    checkpoints: int | None = None,  # noqa: ARG001  (for derivatives)
+    **_: object,
 ) -> None:
     given, results = _memory(scope, arguments)
     loop = LoopArguments(body, Parts.of(given, num_carries, num_consts), results)
@@ -93,7 +91,6 @@ def _takes_vectors(name: str) -> bool:
 def while_in_one_kernel(
     scope: Scope,
     *arguments: Reader | Writer,
-    lowering: OneKernel,  # noqa: ARG001  (says no more than its kind)
     condition: Graph,
     body: Graph,
     num_consts: int = 0,

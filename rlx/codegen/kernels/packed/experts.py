@@ -9,13 +9,14 @@ from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.contraction.spans import Range
 from rlx.codegen.kernels.contraction.tiles import Item
 from rlx.codegen.kernels.indexing import checked_index, clamped_index
+from rlx.codegen.kernels.memory import given
 from rlx.codegen.kernels.packed.packed import (
     PanelRows,
     blocks_of_row,
     decode_in_tiles,
     out_and_book,
 )
-from rlx.codegen.kernels.packed.tiles import PackedPanels, memory_of, store_row
+from rlx.codegen.kernels.packed.tiles import PackedPanels, store_row
 from rlx.codegen.kernels.parallel import weights_loop
 from rlx.codegen.kernels.register_tile import multiply_add
 from rlx.codegen.kernels.registry import Scope, kernel
@@ -79,21 +80,20 @@ def grouped_dequant_matmul(
     *rest: Reader | Writer,
     lowering: Schedule,
     scheme: str,
-    transposed: bool,
     count: int,
+    **_: object,
 ) -> None:
     """Multiply rows by blocks of their experts as these are read, or by blocks decoded before.
 
     Consecutive rows of one expert then share what is decoded: of rows that are sorted by their
     experts, each chosen matrix is decoded once.
     """
-    del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     out, book = out_and_book(rest)
     source, target = x.grouped(((0,), (1,))), out.grouped(((0,), (1,)))
     chosen, height = experts.grouped(((0,),)), target.extent(0)
     assert isinstance(blocks.shape[-1], int)
-    columns, length, memory = blocks.shape[-1] // count, blocks_of_row(kind, x), memory_of(blocks)
+    columns, length, memory = blocks.shape[-1] // count, blocks_of_row(kind, x), given(blocks)
     packed = PackedPanels(
         k, lanes, kind, memory, book, columns, length, kind.size, columns * length * kind.size
     )

@@ -19,8 +19,9 @@ from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.contraction.spans import Range, Span
 from rlx.codegen.kernels.contraction.tiles import Add, Item, Strips
 from rlx.codegen.kernels.extents import row_groups, vector_groups
+from rlx.codegen.kernels.memory import given
 from rlx.codegen.kernels.packed.packed import ask_ahead, out_and_book
-from rlx.codegen.kernels.packed.tiles import PackedPanels, memory_of, store_row
+from rlx.codegen.kernels.packed.tiles import PackedPanels, store_row
 from rlx.codegen.kernels.packed.words import (
     SegmentPlace,
     WordBlock,
@@ -126,21 +127,20 @@ def dequant_matmul_words(
     *rest: Reader | Writer,
     lowering: Schedule,
     scheme: str,
-    transposed: bool,
+    **_: object,
 ) -> None:
     """Few rows are multiplied by words as these are read, many by codes that are unpacked first."""
-    del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     out, book = out_and_book(rest)
     target = out.grouped(row_groups(out.shape)).at(index(0))
-    given = _Rows.of(words, scales, sums, values)
+    codes = _Rows.of(words, scales, sums, values)
     columns, count = upper(out.shape[-1]), upper(words.shape[-1]) * BYTES // kind.elements
-    memory, size = memory_of(blocks), words_of_block(scheme)
+    memory, size = given(blocks), words_of_block(scheme)
     work = product((*out.shape, count * kind.elements))
     if lowering.depth:
         packed = PackedPanels(k, lanes, kind, memory, book, columns, count, size)
-        unpack = functools.partial(_unpack, packed, given)
-        packed.tiles(scope, given.words, product(out.shape[:-1]), target, lowering, unpack).compute(
+        unpack = functools.partial(_unpack, packed, codes)
+        packed.tiles(scope, codes.words, product(out.shape[:-1]), target, lowering, unpack).compute(
             product_loop(work)
         )
         return
@@ -152,7 +152,7 @@ def dequant_matmul_words(
             base = k.let("base", first + number * (size * lanes))
             ask_ahead(k, memory, base, size * lanes)
             block = WordBlock(k, memory, kind, base, lanes, book)
-            _add_block(k, block, given, number, totals)
+            _add_block(k, block, codes, number, totals)
         for row, total in enumerate(totals):
             store_row(k, target, index(row), panel * lanes, total, columns)
 

@@ -18,8 +18,9 @@ from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Wri
 from rlx.codegen.kernels.contraction.spans import Range
 from rlx.codegen.kernels.contraction.tiles import Item, Strips, Tiles
 from rlx.codegen.kernels.extents import matrix_groups, row_groups, vector_groups
+from rlx.codegen.kernels.memory import given
 from rlx.codegen.kernels.packed.blocks import PackedBlock
-from rlx.codegen.kernels.packed.tiles import PackedPanels, memory_of, store_row
+from rlx.codegen.kernels.packed.tiles import PackedPanels, store_row
 from rlx.codegen.kernels.parallel import is_large, product_loop, weights_loop
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
@@ -51,7 +52,7 @@ def dequantize_blocks(scope: Scope, blocks: Reader, *rest: Reader | Writer, sche
     parallel = LoopKind.PARALLEL if is_large(product(out.shape)) else LoopKind.SERIAL
     with k.loop("row", target.extent(0), kind=parallel) as row, k.loop("block", count) as number:
         base = k.let("base", (row * count + number) * kind.size)
-        block = PackedBlock(k, memory_of(blocks), kind, base, 1, book)
+        block = PackedBlock(k, given(blocks), kind, base, 1, book)
         runs, words = block.runs(), block.words()
         with k.loop("place", kind.length) as place:
             for at, value in block.weights(runs, place, words):
@@ -71,7 +72,7 @@ def dequant_matmul(
     groups = matrix_groups if batched else row_groups
     source, target = x.grouped(groups(x.shape)), out.grouped(groups(out.shape))
     columns, count = target.extent(2), blocks_of_row(kind, blocks)
-    packed = PackedPanels(k, 1, kind, memory_of(blocks), book, 1, count, kind.size)
+    packed = PackedPanels(k, 1, kind, given(blocks), book, 1, count, kind.size)
     parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
     with k.loop("item", target.extent(0) * columns, kind=parallel) as item:
         matrix = item / columns if batched else index(0)
@@ -90,17 +91,16 @@ def dequant_matmul_by_schedule(
     *rest: Reader | Writer,
     lowering: Schedule,
     scheme: str,
-    transposed: bool,
+    **_: object,
 ) -> None:
     """Few rows of `x` are multiplied by each block as it is read, many by blocks decoded first."""
-    del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
     out, book = out_and_book(rest)
     left = x.grouped(row_groups(x.shape)).at(index(0))
     right = out.grouped(row_groups(out.shape)).at(index(0))
     columns, count = upper(out.shape[-1]), blocks_of_row(kind, x)
     work = product((*out.shape, x.shape[-1]))
-    packed = PackedPanels(k, lanes, kind, memory_of(blocks), book, columns, count, kind.size)
+    packed = PackedPanels(k, lanes, kind, given(blocks), book, columns, count, kind.size)
     if lowering.depth:
         tiles = decode_in_tiles(scope, packed, left, product(x.shape[:-1]), right, lowering)
         tiles.compute(product_loop(work))
@@ -218,4 +218,4 @@ def out_and_book(rest: tuple[Reader | Writer, ...]) -> tuple[Writer, Buffer | No
     """Return where the result goes, and the codebook if there is one."""
     *books, out = rest
     assert isinstance(out, Writer)
-    return out, memory_of(books[0]) if books and isinstance(books[0], Reader) else None
+    return out, given(books[0]) if books and isinstance(books[0], Reader) else None

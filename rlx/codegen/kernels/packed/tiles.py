@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter
 from rlx.codegen.kernels.contraction.operands import ComputedRows, Panels, affine
 from rlx.codegen.kernels.contraction.spans import Axis, Range
 from rlx.codegen.kernels.contraction.stores import ColumnStore
@@ -15,7 +15,6 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.dataclass import dataclass
-from rlx.errors import InternalError
 from rlx.ir.block_type import BlockType
 from rlx.ir.lowering import Schedule
 from rlx.ir.shape import Extent
@@ -88,12 +87,6 @@ class PackedPanels:
                 at = place + (first + number) * (self.size * self.lanes)
                 base = affine(at, item.outer, [self.matrix] * len(item.outer))
                 body(number, vector * self.lanes, k.let("base", base))
-
-
-def memory_of(blocks: Reader) -> Buffer:
-    if blocks.memory is None:
-        raise InternalError("packed blocks must be in memory")
-    return blocks.memory
 
 
 def store_row(

@@ -27,7 +27,6 @@ from rlx.codegen.kernels.sort.sort import (
     index_record,
     index_words,
     rows_with_scratch,
-    scratch_memory,
     sorted_indices,
 )
 from rlx.codegen.kernels.values import Scalar
@@ -197,7 +196,7 @@ def _sort_candidates(search: _Search) -> None:
     with rows_with_scratch(scope, x.shape, words) as (index, base):
         row = search.every.at(index)
         count = k.mutable("count", const(0, Prim.I64))
-        key, memory = index_key(x.dtype), scratch_memory(scope)
+        key, memory = index_key(x.dtype), scope.scratch_memory
         sorter = Sorter(k, memory, base, count, words, longest, key, bits)
 
         def collect(i: E, rank: E, enters: E) -> None:

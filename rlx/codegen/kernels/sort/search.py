@@ -19,16 +19,14 @@ from rlx.ir.shape import upper
 
 
 @kernel("argmax")
-def argmax(scope: Scope, x: Reader, y: Writer, *, axis: int, keepdims: bool = False) -> None:
+def argmax(scope: Scope, x: Reader, y: Writer, *, axis: int, **_: object) -> None:
     """Find the largest element."""
-    del keepdims  # the result's shape says it
     _search(scope, x, y, slices(x.shape, axis), largest=True)
 
 
 @kernel("argmin")
-def argmin(scope: Scope, x: Reader, y: Writer, *, axis: int, keepdims: bool = False) -> None:
+def argmin(scope: Scope, x: Reader, y: Writer, *, axis: int, **_: object) -> None:
     """Find the smallest element."""
-    del keepdims
     _search(scope, x, y, slices(x.shape, axis), largest=False)
 
 

@@ -25,7 +25,6 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, lshr, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
-from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.ops.sort_stages import INDEX_BITS, even_digits, key_bits
 from rlx.ir.shape import Extent, Shape, product, upper
@@ -205,12 +204,6 @@ class Sorter:
             self.store(target + place.cast(Prim.I64), record)
 
 
-def scratch_memory(scope: Scope) -> Buffer:
-    if scope.scratch is None:
-        raise InternalError("sorting needs scratch")
-    return scope.scratch
-
-
 @kernel("sort")
 def sort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys, which turn back into elements."""
@@ -308,7 +301,7 @@ def index_key(dtype: DType) -> Key:
 
 
 def _sorter(scope: Scope, length: Extent, base: E, words: int, key: Key) -> Sorter:
-    memory, whole = scratch_memory(scope), scope.extents(length)
+    memory, whole = scope.scratch_memory, scope.extents(length)
     return Sorter(
         scope.k, memory, base, whole, words, upper(length), key, digit_bits(upper(length))
     )
