@@ -42,7 +42,7 @@ from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.reduction import fold_columns, fold_row, streams_for
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.row_access import Access, Available, Kept, Numbers
-from rlx.codegen.kernels.slices import Columns, Slices, column_blocks
+from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.kernels.values import Scalar, compute_prim, let, real, store
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind
@@ -169,18 +169,16 @@ class _Region:
     available: dict[Value, Available] = field(default_factory=dict)
     """What later loops do not compute again: numbers of slices, and values that are kept."""
     users: dict[Value, list[Node]] = field(default_factory=dict)
+    shape: Shape = field(init=False)
+    """That of which each slice is computed."""
+    split: Slices = field(init=False)
+    last: int = field(init=False)
+    """The last loop over a slice."""
 
     def __post_init__(self) -> None:
         self.levels, self.users = row_passes(self.graph), self.graph.users()
-
-    @property
-    def shape(self) -> Shape:
-        """That of which each slice is computed."""
-        return row_shape(self.graph)
-
-    @property
-    def split(self) -> Slices:
-        return Slices(self.shape, folded_axes(self.graph))
+        self.shape, self.last = row_shape(self.graph), last_row_pass(self.graph)
+        self.split = slices(self.shape, *folded_axes(self.graph))
 
     def compute(self, before: Callable[[E], object]) -> None:
         """Compute all results."""
@@ -194,19 +192,18 @@ class _Region:
             arrays = NUMBERS_OF_LINE * sum(
                 r.shape != self.shape for r in self.levels if self.levels[r]
             )
-            kept = max(upper(split.length), arrays) if last_row_pass(self.graph) else 1
+            kept = max(upper(split.length), arrays) if self.last else 1
             with column_blocks(scope, split.outer, split.inner, work, kept=kept) as columns:
                 self.compute_slices(_Block(self, columns.outer, columns))
 
     def compute_slices(self, block: _Slices) -> None:
         self._choose_kept(1 if block.columns is None else block.columns.most)
         self._once(0, block)
-        last = last_row_pass(self.graph)
-        for level in range(last + 1):
-            self._loop(level, block, is_last=level == last)
-            if level < last:
+        for level in range(self.last + 1):
+            self._loop(level, block)
+            if level < self.last:
                 self._once(level + 1, block)
-        self._store_last(last + 1, block)
+        self._store_last(block)
 
     # What is computed where
 
@@ -375,7 +372,7 @@ class _Region:
             runs = access.collapsed(folded, here)
         return (outer, *runs) if self.split.are_rows else (outer, *runs, inner)
 
-    def _loop(self, level: int, block: _Slices, *, is_last: bool) -> None:
+    def _loop(self, level: int, block: _Slices) -> None:
         """Pass over each slice: fold it, keep and store what is computed on the way."""
         folded = [
             node
@@ -397,7 +394,7 @@ class _Region:
             if folded:
                 ahead = access.at(block.outer + 1) if self._is_streamed(level) else None
                 access = replace(access.at(block.outer), ahead=ahead)
-                found = block.fold(access, folded, is_last=is_last)
+                found = block.fold(access, folded, is_last=level == self.last)
                 self.available |= {
                     n.result: number for n, number in zip(folded, found, strict=True)
                 }
@@ -419,10 +416,10 @@ class _Region:
             if level:  # what follows from no fold may be read of other slices, too
                 self.available[value] = found
 
-    def _store_last(self, level: int, block: _Slices) -> None:
+    def _store_last(self, block: _Slices) -> None:
         """Store the results that follow from all folds: numbers of slices."""
         results = [(v, b) for v, b in self.outputs if v.shape != self.shape]
-        targets = [target(v, b, v.shape) for v, b in results if self.levels[v] == level]
+        targets = [target(v, b, v.shape) for v, b in results if self.levels[v] > self.last]
         for shape in dict.fromkeys(each.value.shape for each in targets):
             stores = [each for each in targets if each.value.shape == shape]
             groups = self._number_groups(shape)

@@ -34,16 +34,8 @@ class Slices:
     """A shape split by the axes that slices run along: one, or several that are folded."""
 
     shape: Shape
-    axes: tuple[int, ...]
-    """In order."""
-
-    @property
-    def groups(self) -> Groups:
-        """The axes before the last of the slices' axes, these, and the axes after it."""
-        others = [axis for axis in range(len(self.shape)) if axis not in self.axes]
-        last = self.axes[-1]
-        outer, inner = ([a for a in others if (a < last) is before] for before in (True, False))
-        return tuple(outer), self.axes, tuple(inner)
+    groups: Groups
+    """The axes before the last of the slices' axes, these, and the axes after it."""
 
     @property
     def length(self) -> Extent:
@@ -57,17 +49,23 @@ class Slices:
     def inner(self) -> Extent:
         return self._extent(2)
 
+    @property
+    def are_rows(self) -> bool:
+        """True if each slice is contiguous, or some runs that are."""
+        return self.inner == 1
+
     def _extent(self, group: int) -> Extent:
         return product(self.shape[axis] for axis in self.groups[group])
 
-    @property
-    def are_rows(self) -> bool:
-        """True if each slice is contiguous."""
-        return self.inner == 1
 
-
-def slices(shape: Shape, axis: int) -> Slices:
-    return Slices(shape, (normalize_axis(axis, len(shape)),))
+def slices(shape: Shape, *axes: int) -> Slices:
+    """Split a shape by axes in ascending order."""
+    own = tuple(normalize_axis(axis, len(shape)) for axis in axes)
+    kept = [axis for axis in range(len(shape)) if axis not in own]
+    outer, inner = (
+        [axis for axis in kept if (axis < own[-1]) is is_outer] for is_outer in (True, False)
+    )
+    return Slices(shape, (tuple(outer), own, tuple(inner)))
 
 
 @dataclass(frozen=True, slots=True)
