@@ -62,10 +62,8 @@ def slices(shape: Shape, *axes: int) -> Slices:
     """Split a shape by axes in ascending order."""
     own = tuple(normalize_axis(axis, len(shape)) for axis in axes)
     kept = [axis for axis in range(len(shape)) if axis not in own]
-    outer, inner = (
-        [axis for axis in kept if (axis < own[-1]) is is_outer] for is_outer in (True, False)
-    )
-    return Slices(shape, (tuple(outer), own, tuple(inner)))
+    outer = tuple(axis for axis in kept if axis < own[-1])
+    return Slices(shape, (outer, own, tuple(kept[len(outer) :])))
 
 
 @dataclass(frozen=True, slots=True)
