@@ -77,7 +77,7 @@ def row_region(scope: Scope, *arguments: Reader | Writer, body: Graph) -> None:
 
 @kernel(*FOLDS)
 def reduce(scope: Scope, x: Reader, *_: Writer, axes: tuple[int, ...], **__: object) -> None:
-    """Fold `axes` away, and compute what is fused with that; of one element each is a copy."""
+    """Fold `axes` away; where each has one element, copy. What is fused is computed on the way."""
     body = scope.body
     if any(x.shape[axis] != 1 for axis in axes):
         _compute(scope, body.graph, list(body.inputs.values()), frozenset())
