@@ -94,7 +94,7 @@ rlx.codegen.kernels.sort.stages sort_keys radix_counts radix_move sorted_values
 rlx.codegen.kernels.attention.attention attention/Schedule
 rlx.codegen.kernels.contraction.scheduled matmul/Schedule stored_matmul/Schedule conv/Schedule
     stored_conv/Schedule
-rlx.codegen.kernels.conv.depthwise conv/Windowed
+rlx.codegen.kernels.conv.depthwise conv/Windowed stored_conv/Windowed
 rlx.codegen.kernels.conv.winograd stored_conv/Winograd
 rlx.codegen.kernels.indexing gather/GatherFromPanels
 rlx.codegen.kernels.linalg.decompositions_lapack eigh/Library svd/Library qr/Library
@@ -300,7 +300,7 @@ rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training_formula batch_n
 rlx.ir.ops.collective Reduction all_reduce all_gather reduce_scatter all_to_all
     collective_broadcast collective_permute axis_index vary all_reduce_start all_reduce_done
 rlx.ir.ops.control checkpoint named barrier refuse_derivative check
-rlx.ir.ops.conv conv require_direct require_tiles spatial_axes
+rlx.ir.ops.conv conv require_direct require_tiles require_windowed spatial_axes
 rlx.ir.ops.conv_transpose conv_transpose conv_backward_input conv_backward_weight transposed
     by_input by_weight turned_kernel swapped
 rlx.ir.ops.custom custom_call custom_derivative

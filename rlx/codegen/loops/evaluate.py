@@ -120,7 +120,7 @@ def evaluate(expr: Expr, scope: Mapping[str, Array], load: Loader = _no_loads) -
         case Cast():
             return _cast(at(expr.x), expr.prim)
         case Bitcast():
-            return _bitcast(at(expr.x), numpy_dtype(expr.prim))
+            return _bitcast(at(expr.x), expr)
         case Splat():
             return np.repeat(np.asarray(at(expr.x))[..., None], expr.lanes, axis=-1)
         case Ramp():
@@ -197,8 +197,11 @@ def _logical_shift_right(a: Array, b: Array) -> Array:
     return np.asarray(np.right_shift(a.astype(unsigned), b.astype(unsigned))).astype(a.dtype)
 
 
-def _bitcast(x: Array, target: np.dtype[Any]) -> Array:
-    return np.ascontiguousarray(x).view(target).reshape(np.shape(x))
+def _bitcast(x: Array, expr: Bitcast) -> Array:
+    given, made = expr.x.type.lanes, expr.type.lanes
+    outer = np.shape(x)[: np.ndim(x) - (given > 1)]
+    target = numpy_dtype(expr.prim)
+    return np.ascontiguousarray(x).view(target).reshape((*outer, made) if made > 1 else outer)
 
 
 def _cast(x: Array, prim: Prim) -> Array:

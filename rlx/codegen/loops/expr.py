@@ -142,7 +142,7 @@ class E:
     def bitcast(self, prim: Prim) -> E:
         if prim is self.type.prim:
             return self
-        return E(Bitcast(self.node, prim), ValueType(prim, self.type.lanes))
+        return E(Bitcast(self.node, prim))
 
     def splat(self, lanes: int) -> E:
         if lanes == self.type.lanes:

@@ -346,14 +346,18 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Bitcast:
-    """The same bits as another machine type of equal size."""
+    """The same bits as another machine type: of equal size, or as other lanes of a vector.
+
+    The lowest bits are those of the first lane.
+    """
 
     x: Expr
     prim: Prim
 
     @property
     def type(self) -> ValueType:
-        return ValueType(self.prim, self.x.type.lanes)
+        given = self.x.type
+        return ValueType(self.prim, given.lanes * given.prim.size // self.prim.size)
 
 
 @dataclass(frozen=True, slots=True)

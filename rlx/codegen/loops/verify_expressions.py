@@ -83,9 +83,10 @@ def expression_faults(expr: Expr) -> Iterator[str]:
         case Cast():
             return
         case Bitcast():
-            if expr.x.type.prim.size != expr.prim.size or Prim.BOOL in (
+            given = expr.x.type
+            if given.lanes * given.prim.size % expr.prim.size or Prim.BOOL in (
                 expr.prim,
-                expr.x.type.prim,
+                given.prim,
             ):
                 yield f"bitcast of {expr.x.type} to {expr.prim}"
         case Splat() | Ramp() | Lane() | Fold() | Shuffle():

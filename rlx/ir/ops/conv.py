@@ -94,6 +94,13 @@ def _conv_windowed(
 ) -> None:
     """Rows of positions in vectors, over an input that is padded already, or is small."""
     require_dtype(x, "f32 f64")
+    require_windowed(windowed, x, w, window)
+
+
+def require_windowed(
+    windowed: Windowed, x: TensorType, w: TensorType, window: ConvAttributes
+) -> None:
+    """Raise a ShapeError unless each group has one channel, and vectors fit the stride."""
     sliding = window.sliding(x.rank)
     if pads_itself(x.shape, sliding, x.dtype.size):
         x, sliding = x.with_shape(padded_shape(x.shape, sliding)), undilated(sliding)

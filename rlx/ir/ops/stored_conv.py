@@ -14,15 +14,16 @@ from rlx.errors import ShapeError
 from rlx.ir.declaration import op, takes
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels, WinogradPanels
-from rlx.ir.lowering import Schedule, Winograd, lowered_by
+from rlx.ir.lowering import Schedule, Windowed, Winograd, lowered_by
 from rlx.ir.op import Trait
-from rlx.ir.ops.conv import conv, require_direct, require_tiles
-from rlx.ir.ops.conv_geometry import ConvAttributes, Geometry, Planes
+from rlx.ir.ops.byte_products import BYTES
+from rlx.ir.ops.conv import conv, require_direct, require_tiles, require_windowed
+from rlx.ir.ops.conv_geometry import ConvAttributes, Geometry, Planes, pads_itself
 from rlx.ir.ops.linalg import require_order
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import transpose
 from rlx.ir.ops.stored_products import Elements, summed_types, word_products
-from rlx.ir.shape import Shape
+from rlx.ir.shape import Shape, upper
 from rlx.ir.types import TensorType
 
 __all__ = ["stored_conv"]
@@ -131,6 +132,26 @@ def _scheduled(
             f"tiles of channels take one group, not {window.groups}",
             remedy="leave the choice to the passes",
         )
+
+
+@lowered_by(stored_conv, Windowed)
+@takes(StoredConvAttributes)
+def _by_rows(
+    windowed: Windowed, x: TensorType, w: TensorType, window: StoredConvAttributes
+) -> None:
+    """Rows of positions in vectors, four taps of bytes in a word, over an image that is small."""
+    sliding, taps = window.sliding(x.rank), w.shape[-1]
+    small = pads_itself(x.shape, sliding, x.dtype.size) and sliding[-1].dilation == 1
+    integers = window.elements == "integers" and not window.channels_last
+    if not (small and integers) or windowed.lanes < BYTES or upper(taps) % BYTES:
+        raise ShapeError(
+            f"rows in vectors of {windowed.lanes} lanes do not fit {window.elements} of x {x} and "
+            f"w {w}: the kernel pads images, and neighboring taps are a multiple of {BYTES}",
+            remedy="leave the choice to the passes",
+        )
+    require_dtype(x, "i8 u8")
+    require_dtype(w, "i8")
+    require_windowed(windowed, x, w, window)
 
 
 @lowered_by(stored_conv, Winograd, layouts=(1,))

@@ -19,6 +19,7 @@ before; those of single taps are products of the weights by the pixels.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,10 +30,10 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.layout import ChannelPanels
-from rlx.ir.lowering import Lowering
+from rlx.ir.lowering import Lowering, Windowed
 from rlx.ir.op import OpDef, Trait, make_attrs
 from rlx.ir.ops.byte_products import BYTES, SIGN
-from rlx.ir.ops.conv_geometry import attributes_of, undilated
+from rlx.ir.ops.conv_geometry import attributes_of, geometry, pads_itself, undilated
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.convolution_tiles import is_bare, is_pointwise, only_pads, sliding_of
 from rlx.passes.layout.matrix_units import loops_around, matrix_unit_tile
@@ -40,13 +41,15 @@ from rlx.passes.layout.pack_operands import choose_tile as choose_matrix_tile
 from rlx.passes.layout.pack_operands import in_panels
 from rlx.passes.layout.split_product import Matrices
 from rlx.passes.layout.tile_convolutions import choose_tile as choose_image_tile
-from rlx.passes.layout.tile_convolutions import every_window
+from rlx.passes.layout.tile_convolutions import choose_window, every_window
 from rlx.passes.lowering.integer_ranges import EXACT, range_of
 from rlx.passes.scalars import splat
 from rlx.target import Target
 
 _FEWEST = 4
-"""Terms of a sum, and channels of a group, from which on words pay."""
+"""Terms of a sum from which on words pay."""
+_FEWEST_CHANNELS = 2
+"""Channels of a group from which on they do, though some bytes of a word are missing."""
 
 
 _RANGES = {DType.I8: (-SIGN, SIGN), DType.U8: (0, 2 * SIGN)}
@@ -192,7 +195,12 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     if not (x.is_uniform_along(*inner) and w.is_uniform_along(*inner)):
         return None
     known = all(isinstance(extent, int) for extent in (*x.bytes.shape[1:], *shape))
-    if not known or upper(shape[1]) < _FEWEST or not only_pads(sliding_of(node)):
+    if not known or not only_pads(sliding_of(node)):
+        return None
+    windowed = choose_window(node, target)
+    if windowed is not None:
+        return _sums_of_rows(node, x, w, windowed, target)
+    if upper(shape[1]) < _FEWEST_CHANNELS:
         return None
     if not _is_zero(w.zero_among(signed=True)) and not _has_small_sums(node):
         return None
@@ -214,6 +222,40 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
             zeros = zeros[0], ops.reshape(zeros[1], shape=(zeros[1].shape[0], *column[1:]))
         total = total - _sums_of_pixels(node) * zeros[1]
     return total
+
+
+def _sums_of_rows(
+    node: Node, x: QuantizedOperand, w: QuantizedOperand, windowed: Windowed, target: Target
+) -> Value | None:
+    """Return a depthwise convolution by words of four taps along rows; None where none fit.
+
+    Taps that are missing in the last word are zero, over a column more on the right.
+    """
+    signed, sliding = not target.dots_unsigned_bytes, sliding_of(node)
+    around, zero = _byte_around(x), x.zero_among(signed=signed)
+    if around is None or not _is_zero(w.zero_among(signed=True)) or sliding[-1].dilation != 1:
+        return None
+    image, pads = x.stored(signed=signed), [(axis.low, axis.high) for axis in sliding]
+    if not _is_zero(zero) and any(map(any, pads)):
+        around = replace(x, bytes=around).stored(signed=signed)
+        image, pads = _padded_with(image, around, pads), [(0, 0) for _ in sliding]
+    missing = (*(0,) * (w.bytes.rank - 1), -upper(w.bytes.shape[-1]) % BYTES)
+    taps = ops.pad(w.stored(signed=True), low=(0,) * w.bytes.rank, high=missing)
+    pads[-1] = (pads[-1][0], pads[-1][1] + missing[-1])
+    attributes = {**node.attrs.as_dict(), "padding": tuple(pads), "elements": "integers"}
+    if not pads_itself(image.shape, geometry(len(pads), padding=tuple(pads)), image.dtype.size):
+        return None
+    total = _lowered(ops.stored_conv, image, taps, windowed, **attributes)
+    if _is_zero(zero):
+        return total
+    sums = w.sums(tuple(range(1, w.bytes.rank)), signed=True)
+    return total - ops.reshape(sums, shape=(w.bytes.shape[0], *(1,) * len(pads))) * zero
+
+
+def _padded_with(x: Value, around: Value, pads: Sequence[tuple[int, int]]) -> Value:
+    """Return an image with a byte around it."""
+    low, high = ((0, 0, *side) for side in zip(*pads, strict=True))
+    return ops.bitwise_xor(ops.pad(ops.bitwise_xor(x, around), low=low, high=high), around)
 
 
 def _byte_around(x: QuantizedOperand) -> Value | None:

@@ -247,6 +247,17 @@ def bitcast_samples() -> Iterator[Sample]:
                 yield mapped(name, inputs, target, lambda x, to=target: x.bitcast(to), lanes)
 
 
+def lane_bitcast_samples() -> Iterator[Sample]:
+    """The same bits as more lanes, as fewer, and as one."""
+    for source, target, lanes in ((Prim.U8, Prim.U32, 16), (Prim.I8, Prim.I32, 4),
+                                  (Prim.U32, Prim.I8, 4), (Prim.U32, Prim.U8, 1)):  # fmt: skip
+        k = KernelBuilder(f"bitcast_{source}_{target}_{lanes}_lanes")
+        x, y = k.argument("x", source), k.argument("y", target, writable=True)
+        k.store(y, 0, k.load(x, 0, lanes).bitcast(target))
+        found = np.zeros(COUNT, numpy_dtype(target))
+        yield Sample(k.build(), {"x": values(source), "y": found})
+
+
 def select_and_fma_samples() -> Iterator[Sample]:
     for prim in Prim:
         for lanes in LANES:
@@ -549,6 +560,7 @@ SAMPLES: tuple[Sample, ...] = (
     *compare_samples(),
     *cast_samples(),
     *bitcast_samples(),
+    *lane_bitcast_samples(),
     *select_and_fma_samples(),
     *byte_samples(),
     *lookup_samples(),

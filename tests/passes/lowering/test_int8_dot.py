@@ -201,6 +201,57 @@ def test_convolutions_are_exact(
     agree(graph, {name: codes("i8", shape) for name, shape in shapes.items()})
 
 
+ROWS = {
+    "narrow": ((24, 12, 12), 1, (3, 3), {"padding": ((1, 1), (1, 1))}),
+    "rows of 16, 8, 4 and 3": ((24, 9, 31), 1, (3, 3), {"padding": ((1, 1), (1, 1))}),
+    "every second": ((24, 28, 47), 1, (3, 3), {"stride": (2, 2), "padding": ((0, 1), (0, 1))}),
+    "two words": ((24, 20, 37), 1, (5, 5), {"padding": ((2, 2), (2, 2))}),
+    "two channels each": ((24, 17, 16), 2, (3, 7), {"stride": (1, 2), "dilation": (2, 1)}),
+    "a line": ((24, 1000), 1, (9,), {"padding": ((4, 4),)}),
+    "many taps": ((8, 40, 40), 1, (11, 11), {}),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+@pytest.mark.parametrize("zero", [0, 5])
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_depthwise_convolutions_are_exact(case: str, zero: int, dtype: str) -> None:
+    (channels, *spatial), each, taps, attributes = ROWS[case]
+    graph = Graph("depthwise")
+    shapes = {"x": (2, channels, *spatial), "w": (channels * each, 1, *taps)}
+    x = operand(graph, "x", shapes["x"], dtype, zero)
+    w = operand(graph, "w", shapes["w"], "i8", 0)
+    graph.set_outputs([graph.conv(x, w, groups=channels, **attributes)])
+    assert "stored_conv" in lowered(graph, VNNI)
+    assert "stored_conv" in lowered(graph, DOTPROD)
+    agree(graph, {"x": codes(dtype, shapes["x"]), "w": codes("i8", shapes["w"])})
+
+
+def test_depthwise_convolutions_that_words_do_not_suit_are_left_alone() -> None:
+    graph = Graph("depthwise")
+    x = operand(graph, "x", (1, 8, 20, 20), "u8", 0)
+    w = operand(graph, "w", (8, 1, 3, 3), "i8", 0)
+    large = operand(graph, "large", (1, 8, 260, 260), "u8", 0)  # no stack holds an image
+    for given, factors, attributes in (
+        (x, w, {"dilation": (1, 2)}),
+        (x, w - 3, {}),
+        (large, w, {}),
+    ):
+        graph.set_outputs([graph.conv(given, factors, groups=8, **attributes)])
+        assert "stored_conv" not in lowered(graph, VNNI)
+
+
+def test_images_of_two_channels_are_words() -> None:
+    for channels, op in ((1, "conv"), (2, "stored_conv"), (3, "stored_conv")):
+        graph = Graph("conv")
+        shapes = {"x": (1, channels, 20, 20), "w": (16, channels, 3, 3)}
+        x = operand(graph, "x", shapes["x"], "u8", 3)
+        w = operand(graph, "w", shapes["w"], "i8", 0)
+        graph.set_outputs([graph.conv(x, w, padding=((1, 1), (1, 1)))])
+        assert op in lowered(graph, VNNI)
+        agree(graph, {"x": codes("u8", shapes["x"]), "w": codes("i8", shapes["w"])})
+
+
 def test_other_machines_and_operands_keep_their_products() -> None:
     graph = Graph("others")
     a, b = operand(graph, "x", (8, 64), "i8", 0), operand(graph, "w", (64, 8), "i8", 0)

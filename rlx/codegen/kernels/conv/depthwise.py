@@ -8,6 +8,8 @@ of a channel stay in registers over its whole image:
 
 With stride 2 a vector is every second element of two that are loaded. Small images are padded on
 the stack, a few at a time; larger ones come padded.
+
+Of bytes, four taps of a row are one word: a position's is shuffled out of the bytes of its row.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.transposes import every_second
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, fma, index
-from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, shuffle
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.dataclass import dataclass
 from rlx.ir.declaration import takes
 from rlx.ir.lowering import Windowed
+from rlx.ir.ops.byte_products import BYTES
 from rlx.ir.ops.conv_geometry import (
     ConvAttributes,
     Geometry,
@@ -42,11 +45,14 @@ from rlx.ir.shape import Shape, product, upper
 _MOST_IN_REGISTERS = 25
 """Taps that are kept in registers and written out; more of them are loops."""
 
+_LARGEST_STEP = 2
+"""Between neighboring positions of a row."""
+
 _MOST_SUMS = 2048
 """Elements of a narrow image that are computed before they are stored: half an L1 cache in f64."""
 
 
-@kernel("conv", lowering=Windowed)
+@kernel("conv", "stored_conv", lowering=Windowed)
 @takes(ConvAttributes)
 def conv_depthwise(
     scope: Scope,
@@ -56,6 +62,7 @@ def conv_depthwise(
     window: ConvAttributes,
     *,
     lowering: Windowed,
+    **_: object,
 ) -> None:
     k = scope.k
     sliding = window.sliding(len(x.shape))
@@ -83,7 +90,8 @@ def conv_depthwise(
             plane_at(plane, memory, start).compute()
             return
         copies, volume = images.zeros(some), images.volume
-        sums, count = k.local("sums", x.prim, some * _through_rows(planes)), _through_rows(planes)
+        count = _through_rows(planes)
+        sums = k.local("sums", sum_prim(x.memory), some * count)
         with k.loop("c", some) as c:
             images.copy(source_of(plane * some + c), copies, c * volume)
         with k.loop("c", some) as c:
@@ -116,8 +124,9 @@ class _Image:
 
     @property
     def is_copied(self) -> bool:
-        """True unless images come padded."""
-        return any((axis.low, axis.high) != (0, 0) for axis in self.sliding)
+        """True unless images come padded; bytes are read past the end of their rows."""
+        padded = any((axis.low, axis.high) != (0, 0) for axis in self.sliding)
+        return padded or holds_bytes(self.memory)
 
     @property
     def volume(self) -> int:
@@ -134,8 +143,9 @@ class _Image:
 
     def zeros(self, count: int) -> Buffer:
         """Return room for padded images, filled with zeros."""
-        zeros = self.k.local("padded", self.memory.prim, count * self.volume)
-        with self.k.loop("i", count * self.volume, kind=LoopKind.SIMD) as i:
+        past = 2 * _LARGEST_STEP * self.lanes if holds_bytes(self.memory) else 0
+        zeros = self.k.local("padded", self.memory.prim, count * self.volume + past)
+        with self.k.loop("i", count * self.volume + past, kind=LoopKind.SIMD) as i:
             self.k.store(zeros, i, 0)
         return zeros
 
@@ -185,7 +195,7 @@ class _Plane:
 
     def _through(self, layer: E, start: E, kept: list[E] | None) -> None:
         """Compute straight through all rows, also between them, and store what is in the result."""
-        sums = self.k.local("sums", self.x.prim, _through_rows(self.planes))
+        sums = self.k.local("sums", sum_prim(self.x), _through_rows(self.planes))
         self._sum_through(sums, index(0), start, kept)
         self._store_rows(sums, index(0), layer)
 
@@ -221,45 +231,69 @@ class _Plane:
             for first, last, lanes in _pieces(columns, self.lanes):
                 with k.loop("j", last, start=first, step=lanes) as j:
                     at = k.let("at", line + j * planes.strides[2])
-                    total = self._total(at, lanes, kept)
-                    if lanes == 1:
-                        target.write(j, value=total)
-                    else:
+                    total = self._total(at, max(lanes, self._fewest), kept)
+                    if lanes >= max(2, self._fewest):
                         target.write_vector(j, value=total)
+                        continue
+                    for lane in range(lanes):
+                        one = total if total.type.lanes == 1 else total.lane(lane)
+                        target.write(j + lane, value=one)
 
     def _outer(self, layer: E, row: E) -> tuple[E, ...]:
         """Return the indices of the result's spatial axes but the last."""
         axes = len(self.target.grid.groups) - 2
         return ((), (row,), (layer, row))[axes - 1]
 
+    @property
+    def _fewest(self) -> int:
+        """Lanes of the narrowest vector."""
+        return BYTES if holds_bytes(self.x) else 1
+
+    @property
+    def _step(self) -> int:
+        """Taps along a row that are multiplied at a time."""
+        return BYTES if holds_bytes(self.x) else 1
+
     def _kept(self) -> list[E] | None:
         """Return the taps by name; None for so many that loops read them."""
         count = product(self.planes.taps)
-        if not isinstance(count, int) or count > _MOST_IN_REGISTERS:
+        if not isinstance(count, int) or count > self._step * _MOST_IN_REGISTERS:
             return None
-        return [self.k.let("tap", self.taps.read_real(index(t))) for t in range(count)]
+        return [self.k.let("tap", self._tap(index(t))) for t in range(0, count, self._step)]
+
+    def _tap(self, number: E) -> E:
+        """Return a tap, or four as a word."""
+        if not holds_bytes(self.x):
+            return self.taps.read_real(number)
+        return self.taps.read_vector(number, lanes=BYTES).bitcast(Prim.I32)
 
     def _total(self, at: E, lanes: int, kept: list[E] | None) -> E:
         """Return the sums of `lanes` positions whose first window starts at `at`."""
         if kept is None:
             return self._looped(at, lanes)
-        total = const(0.0, self.x.prim, lanes)
-        places = itertools.product(*map(range, self.planes.taps))
+        total, (layers, rows, columns) = const(0, sum_prim(self.x), lanes), self.planes.taps
+        places = itertools.product(range(layers), range(rows), range(0, columns, self._step))
         for tap, place in zip(kept, places, strict=True):
             far = self._far(*map(index, place))
-            total = self.k.let("total", fma(tap, self._elements(at + far, lanes), total))
+            total = self.k.let("total", self._add(tap, at + far, total))
         return total
+
+    def _add(self, tap: E, at: E, total: E) -> E:
+        """Return a total with a tap of each of its lanes' positions."""
+        elements = self._elements(at, total.type.lanes)
+        return (dot_bytes(elements, tap, total) if holds_bytes(self.x)
+                else fma(tap, elements, total))  # fmt: skip
 
     def _looped(self, at: E, lanes: int) -> E:
         k, taps = self.k, self.planes.taps
-        total = k.mutable("total", const(0.0, self.x.prim, lanes))
+        total = k.mutable("total", const(0, sum_prim(self.x), lanes))
         with (
             k.loop("z", taps[0]) as z,
             k.loop("a", taps[1]) as a,
-            k.loop("b", taps[2]) as b,
+            k.loop("b", taps[2], step=self._step) as b,
         ):
-            tap = self.taps.read_real((z * taps[1] + a) * taps[2] + b)
-            total.set(fma(tap, self._elements(at + self._far(z, a, b), lanes), total))
+            tap = self._tap((z * taps[1] + a) * taps[2] + b)
+            total.set(self._add(tap, at + self._far(z, a, b), total))
         return total
 
     def _far(self, z: E, a: E, b: E) -> E:
@@ -270,12 +304,39 @@ class _Plane:
         )
 
     def _elements(self, at: E, lanes: int) -> E:
-        """Return the elements that `lanes` neighboring positions read under one tap."""
-        k = self.k
-        if lanes == 1 or self.planes.strides[2] == 1:
+        """Return the elements that `lanes` neighboring positions read under one tap, or word."""
+        k, stride = self.k, self.planes.strides[2]
+        if holds_bytes(self.x):
+            return _words(k.let("row", k.load(self.x, at, 2 * stride * lanes)), lanes, stride)
+        if lanes == 1 or stride == 1:
             return k.load(self.x, at, lanes)
         low, high = k.load(self.x, at, lanes), k.load(self.x, at + (lanes - 1), lanes)
         return every_second(low, high)
+
+
+def _words(row: E, lanes: int, stride: int) -> E:
+    """Return the word of four bytes of each of `lanes` positions that are `stride` bytes apart.
+
+    First words are moved to the sixteen bytes in which they are needed, then bytes inside of these:
+    processors do both in one instruction each, or in one together.
+    """
+    words, last = row.bitcast(Prim.U32), row.type.lanes // BYTES - 1
+    near = [
+        min(first * stride + word, last) for first in range(lanes // BYTES) for word in range(BYTES)
+    ]
+    bytes = shuffle(words, words, near).bitcast(Prim.U8)
+    each = [i * stride + byte for i in range(BYTES) for byte in range(BYTES)]
+    places = [first + place for first in range(0, lanes * BYTES, len(each)) for place in each]
+    return shuffle(bytes, bytes, places).bitcast(Prim.I32 if row.type.prim is Prim.I8 else Prim.U32)
+
+
+def holds_bytes(image: Buffer) -> bool:
+    return image.prim.size == 1
+
+
+def sum_prim(image: Buffer) -> Prim:
+    """Return the type in which the elements of an image are summed."""
+    return Prim.I32 if holds_bytes(image) else image.prim
 
 
 def _is_narrow(planes: Planes, lanes: int) -> bool:

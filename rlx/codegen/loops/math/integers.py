@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from rlx.codegen.loops.expr import E, const, maximum, minimum, select
+from rlx.codegen.loops.expr import E, Operand, const, maximum, minimum, select
 from rlx.codegen.loops.math.arithmetic import greatest, least
 from rlx.codegen.loops.math.define import FunctionBuilder
 from rlx.codegen.loops.nodes import Function, Prim
@@ -21,6 +21,9 @@ _BELOW_HALF = {
 }
 """What is added before the fraction is cut. One half itself would round what is just below a half
 up; where this sum is rounded, it is rounded across an integer for halves alone."""
+
+MAGIC = 1.5 * 2.0**23
+"""Added to an f32 it leaves the nearest integer in the low bits."""
 
 
 @functools.cache
@@ -48,11 +51,40 @@ def _holds(source: Prim, target: Prim) -> bool:
 
 
 def _bounded(builder: FunctionBuilder, x: E, target: Prim) -> E:
-    """Bound first, which takes two instructions, then convert; NaN passes the bounds."""
+    """Bound first, which takes two instructions, then convert; NaN passes signed bounds."""
     low, high = (const(float(bound(target)), x.type.prim) for bound in (least, greatest))
-    inside = builder.let("inside", minimum(high, maximum(low, x)))
     wide = target if target.size >= Prim.I32.size else Prim.I32  # whose vectors machines have
-    return select(_size(inside, target) >= 1, inside, 0.0).cast(wide).cast(target)
+    if not target.is_signed:  # the maximum of NaN and 0 is 0, as is that of -0.5, which is not -0
+        return builder.let("inside", minimum(high, maximum(x, low))).cast(wide).cast(target)
+    inside = builder.let("inside", minimum(high, maximum(low, x)))
+    return select(abs(inside) >= 1, inside, 0.0).cast(wide).cast(target)
+
+
+@functools.cache
+def rounded_to_integer(target: Prim) -> Function:
+    """Return the function of an f32 and of a zero point: the sum of its nearest integer and that.
+
+    Halves go to even, NaN is 0 and results are saturated: `to_integer` of the rounded number plus
+    the zero point, which is an integer of `target`.
+    """
+    m = FunctionBuilder(Prim.F32)
+    params = m.parameter("x", Prim.F32), m.parameter("zero_point", Prim.I32)
+    x, zero_point = map(E, params)
+    low, high = (const(float(bound(target)), Prim.F32) for bound in (least, greatest))
+    zero = m.let("zero", zero_point.cast(Prim.F32))
+    inside = within(x, low - zero, high - zero)
+    bits = m.let("moved", inside + MAGIC).bitcast(Prim.I32)
+    low_bits = (1 << 8 * target.size) - 1  # GCC takes lanes one by one that were just floats
+    result = ((bits + zero_point) & low_bits).cast(target)
+    if target.is_signed:
+        result = select(x.eq(x), result, const(0, target))
+    name, doc = f"f32_to_{target}_even", "Halves are rounded to even; saturated, NaN is 0."
+    return Function(name, params, tuple(m.lets), result.node, doc)
+
+
+def within(x: E, low: Operand, high: Operand) -> E:
+    """Return a float in bounds; NaN is the lower one."""
+    return minimum(maximum(x, low), high)
 
 
 def _saturated(x: E, target: Prim) -> E:
