@@ -37,9 +37,8 @@ _EVEN = {id(rounded_to_integer(target)): target for target in _TARGETS}
 
 def round_to_bytes(kernel: Kernel) -> Kernel:
     """Rewrite conversions of rounded numbers to small integers."""
-    if not any(
-        isinstance(e, Call) and id(e.function) in _CUT for e in all_expressions(kernel.body)
-    ):
+    calls = (e for e in all_expressions(kernel.body) if isinstance(e, Call))
+    if not any(id(call.function) in _CUT for call in calls):
         return kernel
     return replace(kernel, body=rewrite_block(kernel.body, _rewritten))
 
