@@ -124,11 +124,14 @@ def dynamic_quantize_linear(x: Any) -> Any:
 def _centered(x: Any, zero_point: Any, per_row: bool = False) -> Any:
     """Return integers less their zero point, in i32."""
     wide = rnp.astype(x, "i32")
-    if zero_point is None:
+    if zero_point is None or _is_zero(zero_point):
         return wide
-    zero = rnp.astype(zero_point, "i32")
+    if isinstance(zero_point, np.ndarray):
+        zero: Any = zero_point.astype(np.int32)
+    else:
+        zero = rnp.astype(zero_point, "i32")
     if zero.ndim == 1 and zero.shape[0] == 1:
-        zero = rnp.reshape(zero, ())
+        zero = _reshaped(zero, ())
     if per_row and zero.ndim == 1:
         zero = rnp.expand_dims(zero, 1)
     return rnp.subtract(wide, zero)
