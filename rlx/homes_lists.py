@@ -88,7 +88,7 @@ rlx.codegen.kernels.shape transpose
 rlx.codegen.kernels.sort.largest topk
 rlx.codegen.kernels.sort.search argmax argmin
 rlx.codegen.kernels.sort.sort sort argsort
-rlx.codegen.kernels.sort.stages sort_keys radix_counts radix_move sorted_values
+rlx.codegen.kernels.sort.stages radix_counts radix_move sorted_values
 """,
     "lowered kernel": """
 rlx.codegen.kernels.attention.attention attention/Schedule
@@ -117,7 +117,7 @@ rlx.codegen.lower.loops scan while_loop switch
 rlx.passes.autodiff.rules.collective all_reduce_start all_reduce_done
 rlx.passes.autodiff.rules.decompositions schur
 rlx.passes.autodiff.rules.foreign ffi_call
-rlx.passes.autodiff.rules.indexing sort_keys radix_counts radix_move sorted_values
+rlx.passes.autodiff.rules.indexing radix_counts radix_move sorted_values
 rlx.passes.autodiff.rules.signal dft dft_of_prime dft_of_reals dft_to_reals
 """,
     "no kernel": """
@@ -131,7 +131,7 @@ rlx.ir.reference.shape reshape input param constant
 """,
     "no vmap": """
 rlx.passes.vmap.rules.collective all_reduce_start all_reduce_done
-rlx.passes.vmap.rules.indexing sort_keys radix_counts radix_move sorted_values
+rlx.passes.vmap.rules.indexing radix_counts radix_move sorted_values
 rlx.passes.vmap.rules.packed ragged_matmul ragged_outer
 rlx.passes.vmap.rules.signal dft dft_of_prime dft_of_reals dft_to_reals
 """,
@@ -197,7 +197,7 @@ rlx.ir.ops.scaled_weights decode_weights scaled_dequant_matmul
 rlx.ir.ops.shape reshape transpose expand narrow concat reverse pad slice iota extent
 rlx.ir.ops.signal fft rfft irfft fft_butterfly_stage log_mel
 rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backward inv det slogdet
-rlx.ir.ops.sort_stages sort_keys radix_counts radix_move sorted_values
+rlx.ir.ops.sort_stages radix_counts radix_move sorted_values
 rlx.ir.ops.state_space selective_scan gated_delta_net
 rlx.ir.ops.stored_conv stored_conv
 rlx.ir.ops.stored_products stored_matmul
@@ -223,8 +223,7 @@ rlx.ir.reference.elementwise neg abs sign round floor ceil trunc square reciproc
 rlx.ir.reference.foreign ffi_call effect_call
 rlx.ir.reference.fused fused row_region scalar_region
 rlx.ir.reference.indexing gather gather_backward scatter_add scatter_mul scatter_max scatter_min
-    sort argsort sort_keys radix_counts radix_move sorted_values topk dynamic_slice
-    dynamic_update_slice
+    sort argsort radix_counts radix_move sorted_values topk dynamic_slice dynamic_update_slice
 rlx.ir.reference.linalg matmul dot_general
 rlx.ir.reference.loops scan while_loop switch
 rlx.ir.reference.loss softmax_cross_entropy_with_logits softmax_cross_entropy_backward

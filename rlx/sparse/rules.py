@@ -126,7 +126,7 @@ def _delayed(pattern: Pattern, shape: tuple[int, ...], distance: int) -> Pattern
     return pattern.take(earlier.ravel())
 
 
-@rule(ops.sort, ops.sort_keys, ops.sorted_values, ops.topk, ops.argsort)
+@rule(ops.sort, ops.sorted_values, ops.topk, ops.argsort)
 def along_rows(reads: Reads) -> Patterns:
     """Every element of a last-axis row depends on all of the row of operand 0 or of others."""
     return _by_batch(reads, 1)

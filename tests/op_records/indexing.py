@@ -123,8 +123,9 @@ _SORTS = [
 ]
 
 _MIXED = np.array([0.5, np.nan, -0.0, 3.0, 0.0, -np.inf, 0.5, -2.0, np.inf], np.float32)
-_KEYS = reference.sort_keys(_MIXED, indexed=False)
-_RECORDS = reference.sort_keys(_MIXED, indexed=True)
+_BITS = (_MIXED + 0.0).view(np.int32)
+_KEYS = np.where(np.isnan(_MIXED), -1, _BITS ^ (_BITS >> 31 | -(2**31))).astype(np.int32)
+_RECORDS = _KEYS.astype(np.int64) << 32 | np.arange(len(_KEYS))
 _DIGIT = {"start": 37, "bits": 3}
 _COUNTS = reference.radix_counts(_RECORDS, **_DIGIT, blocks=2)
 _PLACES = (np.cumsum(_COUNTS.T) - _COUNTS.T.reshape(-1)).reshape(_COUNTS.T.shape).T
@@ -135,16 +136,6 @@ def _fixed(array: NDArray[Any], dtype: DType) -> Operand:
 
 
 _SORT_STAGES = [
-    *(
-        OpRecord(ops.sort_keys, f"indexed-{dtype}", (Operand((24,), edges, dtype),),
-                 {"indexed": True}, (DType.F32,))
-        for dtype in (DType.F32, DType.BF16, DType.I8, DType.U32, DType.BOOL)
-    ),
-    *(
-        OpRecord(ops.sort_keys, f"alone-{dtype}", (Operand((24,), edges, dtype),),
-                 {"indexed": False}, (DType.F32,))
-        for dtype in (DType.F32, DType.F16, DType.F64, DType.I64, DType.U64, DType.I16)
-    ),
     OpRecord(ops.radix_counts, "wide", (_fixed(_RECORDS, DType.I64),), {**_DIGIT, "blocks": 2},
              (DType.F32,)),
     OpRecord(ops.radix_counts, "narrow", (_fixed(_KEYS, DType.I32),),

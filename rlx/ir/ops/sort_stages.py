@@ -1,6 +1,6 @@
 """Ops of a long radix sort in stages, each divided among threads.
 
-    sort_keys        elements to integers of the same order, their index below them or not
+    sort_keys        elements to integers of the same order (a formula)
     radix_counts     of every block of keys: how many have which digit
     radix_starts     where the first key of each block and digit goes (a formula)
     radix_move       of every block: its keys to their places
@@ -13,19 +13,28 @@ number of threads. Only passes make these ops, after a graph was differentiated 
 
 from __future__ import annotations
 
-from rlx.errors import ShapeError
 from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.elementwise import bitwise_and, bitwise_or, shift_left
+from rlx.ir.ops.elementwise import (
+    bitcast,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    cast,
+    is_nan,
+    shift_left,
+    shift_right,
+    where,
+)
 from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.reduction import cumsum
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.ops.shape import reshape, transpose
 from rlx.ir.types import TensorType
 
-__all__ = ["radix_counts", "radix_move", "sort_keys", "sorted_values"]
+__all__ = ["radix_counts", "radix_move", "sorted_values"]
 
 _FAMILY = "indexing"
 INDEX_BITS = 32
@@ -59,22 +68,28 @@ def block_count(length: int) -> int:
     return max(1, min(MOST_BLOCKS, length // _LEAST_BLOCK))
 
 
-@op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LOWERED)
-def sort_keys(x: TensorType, *, indexed: bool) -> TensorType:
-    """Return integers whose bits (`key_bits`) are ordered as the elements of `[n]` are.
+def sort_keys(x: Value) -> Value:
+    """Return integers whose bits (`key_bits`) are ordered, unsigned, as the elements of `x` are.
 
-    They are i32, or i64 for elements of 64 bits. Those with an index are i64: the key in the
-    upper half, the index in the lower one. Keys of 64 bits have no room for one: they are sorted
-    by either half in turn.
+    They are i32, or i64 for elements of 64 bits. Of floats they are the bits, the negative ones
+    complemented, with one key for both zeros, and the largest for NaN.
     """
-    require_rank(x, 1)
-    require_dtype(x, "float int bool")
-    wide = indexed or x.dtype.size == DType.I64.size
-    if indexed and x.dtype.size == DType.I64.size:
-        raise ShapeError(
-            f"{x.dtype} leaves no room for an index next to its key", remedy="sort it in rows"
-        )
-    return x.with_dtype(DType.I64 if wide else DType.I32)
+    wide = x.dtype.size == DType.I64.size
+    key_type, width = (DType.I64, 64) if wide else (DType.I32, 32)
+    if not x.dtype.is_float:
+        same_size = x.dtype in (DType.U32, DType.U64)
+        keys = bitcast(x, to=key_type) if same_size else cast(x, to=key_type)
+        return bitwise_xor(keys, _sign(8 * x.dtype.size, keys)) if x.dtype.is_signed_int else keys
+    number = cast(x, to=DType.F64 if wide else DType.F32) + 0.0
+    bits = bitcast(number, to=key_type)
+    keys = bitwise_xor(bits, bitwise_or(shift_right(bits, width - 1), _sign(width, bits)))
+    return where(is_nan(number), -1, keys)
+
+
+def _sign(width: int, keys: Value) -> Value:
+    """Return the sign bit of integers of so many bits."""
+    lowest = -(1 << (width - 1))
+    return keys.graph.constant(lowest if width == 8 * keys.dtype.size else -lowest, keys.dtype)
 
 
 @op(_FAMILY, Trait.ALL_ELEMENTS, Trait.LOWERED)
@@ -121,17 +136,20 @@ def radix_starts(counts: Value) -> Value:
 
 def sort_by_digits(x: Value) -> Value:
     """Return `[n]` sorted."""
-    keys = _sorted_keys(sort_keys(x, indexed=False), *key_bits(x.dtype))
+    keys = _sorted_keys(sort_keys(x), *key_bits(x.dtype))
     values: Value = sorted_values(keys, x)
     return values
 
 
 def argsort_by_digits(x: Value) -> Value:
     """Return the indices that sort `[n]`."""
-    if x.dtype.size == DType.I64.size:
-        return _argsort_by_halves(sort_keys(x, indexed=False))
+    keys = sort_keys(x)
+    if keys.dtype is DType.I64:
+        return _argsort_by_halves(keys)
     low, width = key_bits(x.dtype)
-    return _indices(_sorted_keys(sort_keys(x, indexed=True), low + INDEX_BITS, width))
+    upper = shift_left(cast(keys, to=DType.I64), INDEX_BITS)
+    records = bitwise_or(upper, keys.graph.iota(type=upper.type))
+    return _indices(_sorted_keys(records, low + INDEX_BITS, width))
 
 
 def _argsort_by_halves(keys: Value) -> Value:
@@ -140,17 +158,11 @@ def _argsort_by_halves(keys: Value) -> Value:
     Either half has an index attached; the second sort is stable, so that it keeps the first.
     """
     index = keys.graph.iota(type=keys.type)
-    by_lower = _sorted_keys(
-        _with_index(shift_left(keys, INDEX_BITS), index), INDEX_BITS, INDEX_BITS
-    )
+    lower = bitwise_or(shift_left(keys, INDEX_BITS), index)
+    by_lower = _sorted_keys(lower, INDEX_BITS, INDEX_BITS)
     index = _indices(by_lower)
     upper = bitwise_and(gather(keys, index), ~_INDEX)
-    return _indices(_sorted_keys(_with_index(upper, index), INDEX_BITS, INDEX_BITS))
-
-
-def _with_index(half: Value, index: Value) -> Value:
-    """Put an index into the lower half, which is zero."""
-    return bitwise_or(half, index)
+    return _indices(_sorted_keys(bitwise_or(upper, index), INDEX_BITS, INDEX_BITS))
 
 
 def _indices(keys: Value) -> Value:

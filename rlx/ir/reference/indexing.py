@@ -73,23 +73,6 @@ def argsort(x: Array) -> Array:
     return np.argsort(keys, axis=-1, kind="stable").astype(np.int64)
 
 
-@reference.exact(ops.sort_keys)
-def sort_keys(x: Array, *, indexed: bool) -> Array:
-    """Unsigned keys: of floats their bits, the negative ones complemented, all NaNs the largest."""
-    wide = np.uint64 if x.dtype.itemsize == 8 else np.uint32
-    if x.dtype.kind in "biu":
-        sign = wide(1 << (8 * x.dtype.itemsize - 1) if x.dtype.kind == "i" else 0)
-        bits: Array = np.bitwise_xor(x.astype(wide), sign)
-    else:
-        single: Array = x.astype(np.float64 if wide is np.uint64 else np.float32)
-        single = single + 0.0  # zeros of either sign are equal
-        bits, sign = single.view(wide), wide(1 << (8 * single.itemsize - 1))
-        bits = np.where(np.isnan(single), ~wide(0), np.where(bits & sign, ~bits, bits | sign))
-    if indexed:
-        bits = bits.astype(np.uint64) << np.uint64(32) | np.arange(len(x), dtype=np.uint64)
-    return bits.view(np.int64 if bits.itemsize == 8 else np.int32)
-
-
 def _digits(keys: Array, start: int, bits: int) -> Array:
     digits: Array = (keys >> start) & ((1 << bits) - 1)
     return digits.astype(np.int64)

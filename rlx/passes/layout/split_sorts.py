@@ -1,6 +1,6 @@
 """Parallelization of long sorts: stages whose blocks threads share.
 
-%1: i64[100000] = argsort %0    ->    %1: i64[100000] = sort_keys %0 {indexed = true}
+%1: i64[100000] = argsort %0    ->    %1: i64[100000] = keys of %0, each with its index
                                       %2: i32[6, 2048] = radix_counts %1 {start = 32, ..}
                                       %3 = transpose, reshape, cumsum of %2
                                       %4: i64[100000] = radix_move %1, %3 {start = 32, ..}

@@ -45,7 +45,18 @@ def samples(dtype: DType) -> np.ndarray:
     [
         *(
             (dtype, "llvm")
-            for dtype in (DType.F32, DType.BF16, DType.I8, DType.U32, DType.F64, DType.I64)
+            for dtype in (
+                DType.F32,
+                DType.F16,
+                DType.BF16,
+                DType.BOOL,
+                DType.I8,
+                DType.I16,
+                DType.U32,
+                DType.F64,
+                DType.I64,
+                DType.U64,
+            )
         ),
         *((DType.F32, backend) for backend in BACKENDS[1:]),
     ],

@@ -59,7 +59,7 @@ def named(record: OpRecord) -> str:
     return record.id
 
 
-STAGES_OF_SORT = {"sort_keys", "radix_counts", "radix_move", "sorted_values"}
+STAGES_OF_SORT = {"radix_counts", "radix_move", "sorted_values"}
 STAGES_OF_TRANSFORMS = {"dft", "dft_of_prime", "dft_of_reals", "dft_to_reals"}
 MADE_AFTER_BATCHING = {
     *("all_reduce_start", "all_reduce_done"), *STAGES_OF_SORT, *STAGES_OF_TRANSFORMS,

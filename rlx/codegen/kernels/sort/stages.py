@@ -4,36 +4,14 @@ from __future__ import annotations
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result, row_count
-from rlx.codegen.kernels.parallel import blocks as blocks_of
 from rlx.codegen.kernels.parallel import each_block
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.sort.keys import (
-    bit,
-    greatest,
-    is_signed,
-    key_prim,
-    keyed_value,
-    order_key,
-)
+from rlx.codegen.kernels.sort.keys import bit, greatest, is_signed, key_prim, keyed_value
 from rlx.codegen.kernels.sort.sort import restore
 from rlx.codegen.loops.expr import E, const, lshr
 from rlx.codegen.loops.nodes import LoopKind, Prim
-from rlx.ir.ops.sort_stages import INDEX_BITS, key_bits
+from rlx.ir.ops.sort_stages import key_bits
 from rlx.ir.shape import upper
-
-
-@kernel("sort_keys")
-def sort_keys(scope: Scope, x: Reader, keys: Writer, *, indexed: bool) -> None:
-    k, length = scope.k, row_count(x)
-    source, target = x.grouped(((0,),)), result(keys)
-    with (
-        blocks_of(k, const(length, Prim.I64), length) as (start, stop),
-        k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
-    ):
-        key = _unsigned(order_key(source.read_real(i)), x)
-        if indexed:
-            key = key.cast(Prim.I64) << INDEX_BITS | i
-        k.store(target, i, key)
 
 
 def _unsigned(key: E, x: Reader) -> E:

@@ -152,7 +152,6 @@ linear(ops.dynamic_slice, dynamic_slice_transpose, fixed=(1,))
 linear(ops.dynamic_update_slice, dynamic_update_slice_transpose, fixed=(2,))
 zero(ops.argsort, because="the result is an index")
 nondifferentiable(
-    ops.sort_keys,
     ops.radix_counts,
     ops.radix_move,
     ops.sorted_values,

@@ -39,7 +39,6 @@ _FEW_ELEMENTS = 64
 leading(ops.sort)
 leading(ops.argsort)
 unrolled(
-    ops.sort_keys,
     ops.radix_counts,
     ops.radix_move,
     ops.sorted_values,
