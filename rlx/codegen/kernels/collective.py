@@ -13,6 +13,7 @@ from rlx.codegen.loops.expr import E, Operand, const, index, select
 from rlx.codegen.loops.nodes import Address, Buffer, Prim, Status, ValueType
 from rlx.codegen.mpi_names import PREFIX, fold_name
 from rlx.errors import UnsupportedError
+from rlx.ir.op import Trait
 
 
 @kernel("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -26,11 +27,12 @@ def exchange(
 ) -> None:
     """Call the function of the anchor's name: it folds elements, or moves bytes."""
     assert scope.body.anchor is not None  # this builder runs for an anchor
-    name = scope.body.anchor.op.name
+    definition = scope.body.anchor.op
+    name = definition.name
     ranks = _communicator(scope, rest, axis_name)
-    folds = name in ("all_reduce", "reduce_scatter")
+    folds = "reduce" in name
     count = scope.extents(x.type.elements) if folds else _bytes(scope, x)
-    if name in ("reduce_scatter", "all_to_all"):  # the part of one rank
+    if definition.has(Trait.DISTRIBUTES):  # the part of one rank
         count = count // axis_size
     symbol = fold_name(name, reduction, x.type.dtype) if folds else name
     _exchange(scope, symbol, x, (count, ranks, axis_size))

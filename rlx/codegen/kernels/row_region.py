@@ -92,7 +92,7 @@ def reduce(scope: Scope, x: Reader, *_: Writer, axes: tuple[int, ...], **__: obj
 def _folded_alone(node: Node, x: Value) -> Value:
     """Return the fold of each element: the sum of -0.0 is 0.0, with which sums begin."""
     is_rounded = not (x.dtype.is_int or x.dtype is DType.BOOL)
-    if node.op in (ops.reduce_sum, ops.reduce_mean) and is_rounded:
+    if node.op.has(Trait.LINEAR) and is_rounded:
         x = x + 0.0
     return ops.reshape(x, shape=node.result.shape)
 
