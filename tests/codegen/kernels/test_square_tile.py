@@ -20,7 +20,7 @@ from rlx.ir.lowering import Schedule
 from rlx.ir.reference import evaluate
 from rlx.passes.lowering.exact_products import exact_products
 from rlx.runtime.aot import aot
-from rlx.target import named_target
+from rlx.target import Target, named_target
 from tests.aot.building import dumping, run, sample_inputs
 from tests.aot.windows import needs_zig
 from tests.codegen.emulated import cpu_of, needs_emulator
@@ -97,6 +97,23 @@ def test_schedules_of_squares_run_on_vectors_elsewhere(backend: Any) -> None:
     (found,) = rlx.compile(lowered, params={"w": w}, backend=backend).run({"x": x})
     sums = (x.astype(np.int32) - 3) @ w.astype(np.int32)
     np.testing.assert_array_equal(found, np.maximum(sums, 0) * np.float32(0.5))
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize(("depth", "columns", "batch"), [(64, 44, ()), (72, 36, (2,))])
+def test_squares_by_their_formula_take_any_number_of_rows(
+    depth: int, columns: int, batch: tuple[int, ...], backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Target, "multiplies_byte_squares", property(lambda _: True))
+    random = np.random.default_rng(0)
+    lowered = exact_products(ARM)(product(rlx.Dim("n", min=1, max=50), depth, columns, batch))
+    w = random.integers(-128, 128, (*batch, depth, columns), np.int8)
+    f = rlx.compile(lowered, params={"w": w}, backend=backend)
+    for rows in (1, 2, 7, 9, 33, 50):
+        x = random.integers(0, 256, (*batch, rows, depth), np.uint8)
+        sums = (x.astype(np.int32) - 3) @ w.astype(np.int32)
+        (found,) = f.run({"x": x})
+        np.testing.assert_array_equal(found, np.maximum(sums, 0) * np.float32(0.5))
 
 
 @pytest.mark.parametrize("change", [{"depth": 16}, {"lanes": 8, "columns": 8}])
