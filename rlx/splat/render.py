@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import rlx.numpy as rnp
+from rlx.custom.kernels import upper
 from rlx.errors import DTypeError, InputError, RlxError, ShapeError
-from rlx.ir.shape import upper
 from rlx.splat.scene import Scene, parts_of, require_shapes
 from rlx.tracing.apply import as_tracer, function, inexact
 
