@@ -226,7 +226,6 @@ def detect_target() -> Target:
         l1=_cache_size(1, 32 * 1024),
         l2=_cache_size(2, 512 * 1024),
         l3=_cache_size(3, 8 * 1024**2),
-        scalable_bytes=_scalable_bytes() if "sve" in flags else 0,
         multiply_units=_multiply_units(fields, flags),
     )
 
@@ -331,21 +330,6 @@ def _permitted(features: frozenset[str]) -> frozenset[str]:
     except (OSError, AttributeError):
         refused = -1
     return without if refused else features
-
-
-_GET_VECTOR_LENGTH, _LENGTH = 51, 0xFFFF
-"""Linux's code for asking for the width of SVE's vectors, and the bits of the answer with it."""
-
-
-def _scalable_bytes() -> int:
-    """Return the width of SVE's vectors in this process; 0 if they are no wider than others."""
-    import ctypes
-
-    try:
-        found = int(ctypes.CDLL(None).prctl(_GET_VECTOR_LENGTH))
-    except (OSError, AttributeError):
-        return 0
-    return found & _LENGTH if found > 0 and found & _LENGTH in _SCALABLE.values() else 0
 
 
 def _without_tiles(features: frozenset[str]) -> frozenset[str]:

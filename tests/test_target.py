@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
-import pytest
-
-from rlx.target import _GET_VECTOR_LENGTH, _scalable_bytes, detect_target, named_target
+from rlx.target import detect_target, named_target
 
 
 def test_this_machine_has_cores_and_caches() -> None:
@@ -96,15 +92,3 @@ def test_pairs_of_bf16_are_slow_on_intels_cores() -> None:
 def test_microcontrollers_are_small() -> None:
     assert named_target("cortex-m4").is_small
     assert not named_target("riscv64").is_small
-
-
-@pytest.mark.parametrize(
-    ("answer", "width"), [(32 | 1 << 17, 32), (64, 64), (16, 0), (128, 0), (-1, 0)]
-)
-def test_scalable_vectors_count_where_they_are_wider_than_others(
-    answer: int, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the sizes for which there are targets."""
-    library = SimpleNamespace(prctl=lambda option: answer if option == _GET_VECTOR_LENGTH else -1)
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
-    assert _scalable_bytes() == width

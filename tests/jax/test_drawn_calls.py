@@ -280,7 +280,7 @@ FACTORS = {"numpy.linalg.qr", "numpy.linalg.svd", "numpy.linalg.eigh"}
 
 OURS_REFUSES = {
     "": "does not convert to|dtype c64; it must|dtype bool; it must|does not fit|no meaning here",
-    "numpy.fft": "it needs one at least",
+    "numpy.fft": "it needs at least one",
     "numpy.linalg.cond": "cond by the norm",
 }
 THEIRS_REFUSES = {

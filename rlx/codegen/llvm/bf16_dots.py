@@ -5,16 +5,14 @@ Other lanes and machines get the arithmetic of `rlx.codegen.loops.bf16_dots`.
 
 from __future__ import annotations
 
-from rlx.codegen.llvm.scalable import call_scalable
 from rlx.codegen.llvm.spelling import type_name
 from rlx.codegen.llvm.writer import FunctionWriter
 from rlx.codegen.loops.nodes import Prim, ValueType
 
 _X86 = "llvm.x86.avx512bf16.dpbf16ps."
-_SVE = "llvm.aarch64.sve.bfdot"
 _INTRINSICS = {
-    16: ((f"{_X86}512", ("avx512bf16",)), (_SVE, ("bf16", "sve512"))),
-    8: ((f"{_X86}256", ("avx512bf16", "avx512vl")), (_SVE, ("bf16", "sve256"))),
+    16: ((f"{_X86}512", ("avx512bf16",)),),
+    8: ((f"{_X86}256", ("avx512bf16", "avx512vl")),),
     4: (
         (f"{_X86}128", ("avx512bf16", "avx512vl")),
         ("llvm.aarch64.neon.bfdot.v4f32.v8bf16", ("bf16",)),
@@ -34,8 +32,6 @@ def bf16_dot_intrinsic(features: str, lanes: int) -> str:
 
 def call_bf16_dot(writer: FunctionWriter, name: str, lanes: int, args: list[str]) -> str:
     """Call the intrinsic with sums, first and second words."""
-    if name == _SVE:
-        return call_scalable(writer, name, lanes, ("float", "i32"), ("bfloat", 2), args)
     sums, words = (type_name(ValueType(prim, lanes)) for prim in (Prim.F32, Prim.U32))
     taken = f"<{2 * lanes} x bfloat>"
     total, a, b = args[0], *(writer.value(f"bitcast {words} {x} to {taken}") for x in args[1:])

@@ -7,21 +7,17 @@ Other types and machines get the arithmetic of `rlx.codegen.loops.byte_dots`.
 
 from __future__ import annotations
 
-from rlx.codegen.llvm.scalable import call_scalable
 from rlx.codegen.llvm.spelling import type_name
 from rlx.codegen.llvm.writer import FunctionWriter
 from rlx.codegen.loops.nodes import Prim, ValueType
 
 _X86 = "llvm.x86.avx512.vpdpbusd."
 _NARROW = ("avx512vnni", "avxvnni")
-_SVE = "llvm.aarch64.sve.sdot.nxv4i32"
 _INTRINSICS = {
     ValueType(Prim.U32, 16): (f"{_X86}512", ("avx512vnni",)),
     ValueType(Prim.U32, 8): (f"{_X86}256", _NARROW),
     ValueType(Prim.U32, 4): (f"{_X86}128", _NARROW),
     ValueType(Prim.I32, 4): ("llvm.aarch64.neon.sdot.v4i32.v16i8", ("dotprod",)),
-    ValueType(Prim.I32, 8): (_SVE, ("sve256",)),
-    ValueType(Prim.I32, 16): (_SVE, ("sve512",)),
 }
 """Type of the first words -> the intrinsic, and the features any of which brings it."""
 _SQUARES = {ValueType(Prim.I32, 4): ("llvm.aarch64.neon.smmla.v4i32.v16i8", ("i8mm",))}
@@ -48,8 +44,6 @@ def call_byte_dot(writer: FunctionWriter, name: str, words: ValueType, args: lis
     kind = type_name(ValueType(Prim.I32, words.lanes))
     if "pmadd" in name:
         return _in_pairs(writer, name, words.lanes, args)
-    if name == _SVE:
-        return call_scalable(writer, name, words.lanes, ("i32", "i32"), ("i8", 4), args)
     taken = kind
     if not name.startswith(_X86):
         taken = f"<{4 * words.lanes} x i8>"

@@ -92,7 +92,7 @@ class _ModuleEmitter:
         symbols: Mapping[str, str],
         slots: Collection[str],
     ) -> None:
-        self.writer = ModuleWriter(symbols, machine.instructions, slots)
+        self.writer = ModuleWriter(symbols, machine.features, slots)
         self._machine = machine
         self._exported = exported
 
@@ -181,8 +181,6 @@ def _attributes(machine: Machine) -> str:
     The CPU and its features are the target machine's, so the text needs not repeat them.
     """
     common = f'nounwind "prefer-vector-width"="{machine.vector_bytes * 8}"'
-    if machine.vector_blocks:
-        common = f"{common} vscale_range({machine.vector_blocks},{machine.vector_blocks})"
     return "\n".join(
         [
             f"attributes {_FUNCTION} = {{ alwaysinline memory(none) {common} }}",

@@ -14,7 +14,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import dot_bytes
 from rlx.codegen.loops.nodes import Prim
 from rlx.codegen.loops.verify import verify_kernel
-from rlx.errors import InternalError, ShapeError
+from rlx.errors import InternalError, ShapeError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.lowering import Schedule
 from rlx.ir.reference import evaluate
@@ -70,8 +70,9 @@ def several_products() -> Graph:
 @needs_emulator
 @needs_zig
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["c", "llvm"])
-@pytest.mark.parametrize("target", INSTRUCTIONS)
+@pytest.mark.parametrize(
+    ("backend", "target"), [("llvm", "aarch64-i8mm"), *(("c", each) for each in INSTRUCTIONS)]
+)
 def test_emulated_products_are_exact(target: str, backend: Any, tmp_path: Path) -> None:
     graph = several_products()
     artifact = aot(graph, tmp_path, target=target, backend=backend)
@@ -85,6 +86,11 @@ def test_emulated_products_are_exact(target: str, backend: Any, tmp_path: Path) 
     run("qemu-aarch64", *cpu_of(target), program, cwd=tmp_path)
     (expected,) = evaluate(graph, sample_inputs(graph))
     np.testing.assert_array_equal(np.fromfile(tmp_path / "y.bin", np.float32), expected)
+
+
+def test_llvm_makes_no_code_for_scalable_vectors(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"(?s)scalable vectors.*backend=\"c\""):
+        aot(product(4, 16, 8), tmp_path, target="aarch64-sve256", backend="llvm")
 
 
 @pytest.mark.parametrize("backend", ["c", "llvm", "reference"])
