@@ -139,3 +139,22 @@ def test_infinite_parameters_give_the_limits() -> None:
     np.testing.assert_array_equal(stats.poisson.cdf(3.0, np.array([inf, 0.0])), [0, 1])
     slopes = rlx.grad(lambda x: special.betainc(inf, 2.0, x) + special.gammainc(inf, x))(0.5)
     assert slopes == 0
+
+
+@pytest.mark.parametrize("z", [-700.0, -40.0, 0.5, 40.0, 700.0])
+def test_the_slope_of_the_logistic_distribution_is_its_density_in_both_tails(z: float) -> None:
+    density = np.exp(-abs(z)) / (1 + np.exp(-abs(z))) ** 2
+    of = stats.logistic
+    np.testing.assert_allclose(rlx.grad(of.cdf)(z), density, rtol=4e-16)
+    np.testing.assert_allclose(rlx.grad(of.sf)(z), -density, rtol=4e-16)
+    bend = rlx.grad(rlx.grad(of.cdf))(z)
+    np.testing.assert_allclose(bend, -density * np.tanh(z / 2), rtol=1e-15)
+
+
+def test_shares_do_not_depend_on_what_is_computed_with_them() -> None:
+    """How many levels a fraction takes is chosen for each element."""
+    x, df = -1.7664206788839536, 39.374933423746846
+    exact = 0.04253869816354243
+    np.testing.assert_allclose(stats.t.cdf(x, df), exact, rtol=1e-15)
+    found = stats.t.cdf(np.array([x, -30.0]), np.array([df, 1e6]))
+    np.testing.assert_allclose(found[0], exact, rtol=1e-15)

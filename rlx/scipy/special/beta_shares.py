@@ -18,7 +18,7 @@ from rlx.scipy.special.stirling import root_of_gammas
 from rlx.transforms.control import fori_loop
 
 _TINY = 1e-290
-_MOST_TERMS = 10_000.0
+_MOST_TERMS = 14_000.0
 """Enough for the smaller parameter up to 2.6e9; beyond, shares that are not 0 or 1 are NaN."""
 _LEAST_EXPONENT = -1000.0
 """Of less the share is 0."""
@@ -141,9 +141,12 @@ class Levels(NamedTuple):
 def levels_of(side: Side) -> Levels:
     """Return how many levels are enough for all elements for which a bounded number is."""
     c, d, x, y = side[:4]
-    terms = 14 + 5 * rnp.power(rnp.minimum(c, d), 0.35)
+    terms = 14 + 7 * rnp.power(rnp.minimum(c, d), 0.35)
     beyond = rnp.greater(x, (c + 1) / (c + d + 2))
-    terms = terms + rnp.where(beyond, 10 / rnp.sqrt(rnp.maximum(y, _LEAST / 2)), 0.0)
+    # Of a small d the fraction is almost that of the upper gamma function at c y
+    root = rnp.sqrt(rnp.maximum(y, rnp.where(beyond, _LEAST / 2, _TINY)))
+    below = rnp.minimum(10 / root, 120 / rnp.maximum(c * y, 1.0))
+    terms = rnp.where(beyond, terms + 10 / root, rnp.maximum(terms, below))
     converges = rnp.less_equal(terms, _MOST_TERMS)
     return Levels(rnp.floor(rnp.max(rnp.where(converges, terms, 0.0))), converges)
 

@@ -22,8 +22,22 @@ from rlx.scipy.stats.quantiles import (
     t_quantile,
     truncnorm_quantile,
 )
+from rlx.transforms.custom_jvp import custom_jvp
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2 * math.pi)
+
+
+@custom_jvp
+def _of_logistic(z: Any) -> Any:
+    return nn.sigmoid(z)
+
+
+@_of_logistic.defjvp
+def _of_logistic_jvp(primals: Any, tangents: Any) -> Any:
+    """The density is the product of both shares: `y (1 - y)` is 0 in the upper tail."""
+    (z,), (dz,) = primals, tangents
+    share = _of_logistic(z)
+    return share, share * _of_logistic(-z) * dz
 
 
 def _from(least: float, z: Any, value: Any, most: float = np.inf) -> Any:
@@ -89,8 +103,8 @@ laplace = Continuous(
 logistic = Continuous(
     "logistic",
     density=lambda z: nn.log_sigmoid(z) + nn.log_sigmoid(-z),
-    below=nn.sigmoid,
-    above=lambda z: nn.sigmoid(-z),
+    below=lambda z: _of_logistic(z),
+    above=lambda z: _of_logistic(-z),
     quantile=special.logit,
     log_below=nn.log_sigmoid,
     log_above=lambda z: nn.log_sigmoid(-z),
