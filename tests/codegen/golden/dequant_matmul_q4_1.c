@@ -30,9 +30,12 @@ static void dequant_matmul_32(
         const f32x16 weight_2 = __builtin_convertvector(byte >> splat_i32x16(4), f32x16);
         sum_2 = fma_f32x16(splat_f32x16(x[start + place + 16]), weight_2, sum_2);
       }
-      const float plain = fold_add_f32x16(load_f32x16(x + start) + load_f32x16(x + start + 16));
-      total = fma_f32x16(half, sum + sum_2, total);
+      total = fma_f32x16(half, sum, total);
+      const float plain = fold_add_f32x16(load_f32x16(x + start));
       total = fma_f32x16(half_2, splat_f32x16(plain), total);
+      total = fma_f32x16(half, sum_2, total);
+      const float plain_2 = fold_add_f32x16(load_f32x16(x + start + 16));
+      total = fma_f32x16(half_2, splat_f32x16(plain_2), total);
     }
     store_f32x16(y + panel * 16, total);
   }

@@ -8,12 +8,11 @@ side by side. Plain rows are read one byte at a time, by the same formulas.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, lookup_bytes
 from rlx.codegen.loops.math.storage import from_storage
-from rlx.codegen.loops.nodes import Binary, BinaryOp, Buffer, Const, Prim
+from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.dataclass import dataclass
 from rlx.errors import InternalError
 from rlx.ir.block_type import BlockType
@@ -94,35 +93,25 @@ class PackedBlock:
         ]
 
     def runs(self) -> list[Run]:
-        """Compute the scales, each once for as many neighbors as share it."""
-        found: list[Run] = []
-        before: tuple[E, E | None] | None = None
-        for number, (scale, offset) in enumerate(self.kind.scales(self)):
-            first = number * self.kind.length
-            if before is not None and before[0] is scale and before[1] is offset:
-                found.append(replace(found[-1], first=first))
-                continue
-            before = scale, offset
-            shared = None if offset is None else self.k.let("offset", offset)
-            found.append(Run(first, self.k.let("scale", scale), shared))
-        return found
+        """Compute the scales."""
+        return [
+            Run(
+                number * self.kind.length,
+                self.k.let("scale", scale),
+                None if offset is None else self.k.let("offset", offset),
+            )
+            for number, (scale, offset) in enumerate(self.kind.scales(self))
+        ]
 
-    def codes(self, place: E, words: list[E]) -> Iterator[tuple[E, int]]:
-        """Yield the codes at a place of every run, as f32, and what is to be added to each.
-
-        A number that a formula subtracts at its end is left to be added once for many codes.
-        """
+    def codes(self, place: E, words: list[E]) -> Iterator[E]:
+        """Return the codes at a place of every run, as f32."""
         for code in self.kind.codes_at(self, place, words):
-            match code.node:
-                case Binary(op=BinaryOp.SUB, a=left, b=Const(value=int() as less)):
-                    yield E(left).cast(Prim.F32), -less
-                case _:
-                    yield code.cast(Prim.F32), 0
+            yield code.cast(Prim.F32)
 
     def weights(self, runs: list[Run], place: E, words: list[E]) -> Iterator[tuple[E, E]]:
         """Yield positions in the block, and values, of the elements at a place of every run."""
-        for run, code in zip(runs, self.kind.codes_at(self, place, words), strict=True):
-            value = run.scale * code.cast(Prim.F32)
+        for run, code in zip(runs, self.codes(place, words), strict=True):
+            value = run.scale * code
             yield place + run.first, value if run.offset is None else value + run.offset
 
     def _load(self, at: Operand) -> E:

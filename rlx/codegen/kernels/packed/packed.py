@@ -6,17 +6,12 @@ scale:
     sum over l of x[l] * (scale * code[l] + offset)
         = scale * (sum of x[l] * code[l]) + offset * (sum of x[l])
 
-What all codes have in common, such as the 8 that Q4_0 subtracts, is added with the sum of x.
-
 Many rows are multiplied by decoded weights: some blocks of a panel of rows at a time, into a
 buffer that stays in the cache, against which tiles of rows run in registers.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -24,7 +19,7 @@ from rlx.codegen.kernels.contraction.spans import Range
 from rlx.codegen.kernels.contraction.tiles import Item, Strips, Tiles
 from rlx.codegen.kernels.extents import matrix_groups, row_groups, vector_groups
 from rlx.codegen.kernels.memory import given
-from rlx.codegen.kernels.packed.blocks import PackedBlock, Run
+from rlx.codegen.kernels.packed.blocks import PackedBlock
 from rlx.codegen.kernels.packed.tiles import PackedPanels, store_row
 from rlx.codegen.kernels.parallel import is_large, product_loop, weights_loop
 from rlx.codegen.kernels.registry import Scope, kernel
@@ -144,26 +139,19 @@ class PanelRows:
         runs, words = block.runs(), block.words()
         zero = const(0.0, Prim.F32, block.lanes)
         sums = [[k.mutable("sum", zero) for _ in runs] for _ in totals]
-        biases = [0] * len(runs)
         unrolled = kind.length * kind.runs <= _UNROLLED
         loop = LoopKind.UNROLL if unrolled else LoopKind.SERIAL
         with k.loop("place", kind.length, kind=loop) as place:
-            for at, (code, more) in enumerate(block.codes(place, words)):
-                weight, biases[at] = k.let("weight", code), more
+            for at, code in enumerate(block.codes(place, words)):
+                weight = k.let("weight", code)
                 for row, of_row in enumerate(sums):
                     x = self.x.read_real(self.first + row, start + place + runs[at].first)
                     of_row[at].set(fma(x, weight, of_row[at]))
         for row, total in enumerate(totals):
-            for alike in _alike(runs, biases):
-                run, bias = runs[alike.start], biases[alike.start]
-                sum: E = functools.reduce(operator.add, sums[row][alike])
-                if run.offset is not None or bias:
-                    length = kind.length * (alike.stop - alike.start)
-                    plain = self._sum(self.first + row, start + run.first, length)
-                if bias:
-                    sum = fma(plain, float(bias), sum)
+            for run, sum in zip(runs, sums[row], strict=True):
                 total.set(fma(run.scale, sum, total))
                 if run.offset is not None:
+                    plain = self._sum(self.first + row, start + run.first, kind.length)
                     total.set(fma(run.offset, plain, total))
 
     def _sum(self, row: E, start: E, length: int) -> E:
@@ -175,17 +163,6 @@ class PanelRows:
         for part in parts[1:]:
             total = total + part
         return k.let("plain", total.fold(BinaryOp.ADD) if lanes > 1 else total)
-
-
-def _alike(runs: Sequence[Run], biases: Sequence[int]) -> Iterator[slice]:
-    """Yield neighbors whose scales and offsets are the same, and what is added to their codes."""
-    first = 0
-    for at in range(1, len(runs) + 1):
-        same = at < len(runs) and biases[at] == biases[first]
-        if same and runs[at].scale is runs[first].scale and runs[at].offset is runs[first].offset:
-            continue
-        yield slice(first, at)
-        first = at
 
 
 def decode_in_tiles(
