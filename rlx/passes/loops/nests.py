@@ -50,6 +50,9 @@ LEAST_BLOCK = 8
 LARGEST_WHOLE = 128 * 1024
 """Bytes of values that one block computes, of which fused loops keep a fraction in memory."""
 
+LARGEST_SMALL = 4 * 1024
+"""The same on a small machine, whose stack they are on."""
+
 _OTHERS = (ops.input, ops.constant, ops.iota, ops.barrier, ops.reshape, ops.matmul)
 
 
@@ -61,12 +64,13 @@ def fits_nest(body: Graph) -> bool:
     return sum(value.type.bytes for value in buffers) <= LARGEST_NEST
 
 
-def block_in_arrays(body: Graph, lanes: Lanes) -> int | None:
+def block_in_arrays(body: Graph, lanes: Lanes, *, is_small: bool) -> int | None:
     """Return how many instances loops over arrays compute at a time, if they are much shorter.
 
     The derivatives of a body in several directions are alike: one statement in a loop over the
     directions, next to one for each of them where an instance is spelled out. Folds are not, and
     where instances are not neighbors in memory, copies would cost more than registers that spill.
+    `is_small` is the target's: its stack has room for less.
     """
     if lanes.partial or not _all_computed(body) or not _is_much_shorter(body, lanes):
         return None
@@ -74,14 +78,15 @@ def block_in_arrays(body: Graph, lanes: Lanes) -> int | None:
     shared = outside - lanes.axes.keys()
     if any(lanes.axes[value] != value.rank - 1 for value in outside - shared):
         return None
-    kept = [value for value in values_to_keep(body) if value in lanes.axes]
+    kept = [value for value in {*values_to_keep(body), *outside} if value in lanes.axes]
     apart = sum(value.type.bytes for value in kept) // lanes.extent
-    if apart * lanes.extent <= LARGEST_WHOLE:
+    if apart * lanes.extent <= (LARGEST_SMALL if is_small else LARGEST_WHOLE):
         return lanes.extent
     if not shared.isdisjoint(body.outputs):  # each block would compute it
         return None
-    most = LARGEST_NEST // max(apart, 1)
-    blocks = [size for size in range(LEAST_BLOCK, most + 1) if lanes.extent % size == 0]
+    least, bytes = (1, LARGEST_SMALL) if is_small else (LEAST_BLOCK, LARGEST_NEST)
+    most = bytes // max(apart, 1)
+    blocks = [size for size in range(least, most + 1) if lanes.extent % size == 0]
     return max(blocks, key=lambda size: (size % LEAST_BLOCK == 0, size), default=None)
 
 

@@ -49,7 +49,9 @@ def scan_in_one_kernel(
     lanes, tables = shape_in_registers(body, num_carries) or (None, NO_TABLES)
     one = lanes is NO_LANES and not tables.versions
     loops = one and (_reads_as_loops(body) or _wants_arrays(scope, body))
-    block = None if lanes is None or one else block_in_arrays(body, lanes)
+    block = None
+    if lanes is not None and not one:
+        block = block_in_arrays(body, lanes, is_small=scope.target.is_small)
     kept: LoopBody
     if lanes is None or loops:
         kept = _in_arrays(scope, body, unrolled=not loops)
