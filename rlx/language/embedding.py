@@ -12,6 +12,7 @@ One program is compiled for texts of all lengths, at the first text.
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -88,9 +89,10 @@ class EmbeddingModel:
         self.require_fits(checked)
         return np.asarray(self._run(checked, [0] * len(checked))[0])
 
-    def scores(self, query: str, documents: Sequence[str]) -> NDArray[np.float32]:
+    def scores(self, query: str, documents: str | Sequence[str]) -> NDArray[np.float32]:
         """Return how well each document answers a query, by the file's classifier."""
-        pairs = [self.tokenizer.encode_pair(query, document) for document in documents]
+        given = [documents] if isinstance(documents, str) else documents
+        pairs = [self.tokenizer.encode_pair(query, document) for document in given]
         return np.array([self.score(*pair) for pair in pairs], np.float32)
 
     def score(self, tokens: Sequence[int], types: Sequence[int]) -> float:
@@ -171,14 +173,18 @@ def load_embedding(
             remedy=f"give pooling, one of: {', '.join(get_args(TextPooling))}",
         )
     require_one_of("pooling", found, get_args(TextPooling))
-    if found == "rank" and (
-        DecoderConfig.of(file).causal or "cls.output.weight" not in file.tensors
-    ):
+    if found == "rank" and (DecoderConfig.of(file).causal or not _has_scores(file)):
         raise UnsupportedError(
-            f"{file.path} is no encoder with a classifier, which scores pairs of texts",
+            f"{file.path} is no encoder with a classifier of one score, for pairs of texts",
             remedy="use the file of a reranker such as a BERT with cls.output, or another pooling",
         )
     return EmbeddingModel(file, size, found, backend, threads, accuracy)
+
+
+def _has_scores(file: ModelFile) -> bool:
+    """Return whether a file has a classifier, and that gives one number."""
+    found = file.tensors.get("cls.output.weight")
+    return found is not None and math.prod(found.shape) == DecoderConfig.of(file).hidden
 
 
 def stated_pooling(file: ModelFile) -> Any:
@@ -192,6 +198,6 @@ def stated_pooling(file: ModelFile) -> Any:
         name for name in settings if name.startswith("pooling_mode_") and settings[name] is True
     ]
     modes = [_BY_SETTING.get(name, name) for name in names]
-    if not settings and "cls.output.weight" in file.tensors:
+    if not settings and _has_scores(file):
         return "rank"
     return " and ".join(modes) if modes else settings.get("pooling_mode")

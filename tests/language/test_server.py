@@ -401,7 +401,9 @@ def test_documents_are_ranked_for_a_query(tmp_path: Path) -> None:
     path = write_model(tmp_path / "m.gguf", "llama", random_weights() | head, packed=False, **keys)
     served = Served(load_embedding(path, context=16, threads=1))
     documents = ["cde", "fg", "abc"]
-    scores = load_embedding(path, context=16, threads=1).scores("ab", documents)
+    model = load_embedding(path, context=16, threads=1)
+    scores = model.scores("ab", documents)
+    np.testing.assert_array_equal(model.scores("ab", documents[0]), scores[:1])
     best = np.argsort(-scores)
     for most in (None, 2):
         asked = {"query": "ab", "documents": documents} | ({"top_n": most} if most else {})

@@ -117,7 +117,8 @@ def test_carries_of_many_instances_compute_what_they_mean(instances: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("target", "most"), [("x86-64-v3", 512 * 1024), ("portable", 512 * 1024), ("cortex-m4", 4_096)]
+    ("target", "most"),
+    [("x86-64-v3", 512 * 1024), ("portable", 512 * 1024), ("cortex-m4", 6 * 1024)],
 )
 def test_local_arrays_do_not_grow_with_instances(target: str, most: int) -> None:
     graphs = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,6 +105,30 @@ def test_a_packed_product_reads_as_its_golden(golden: Callable[[str, str], None]
     product = [kernel for kernel in program.module.kernels if "dequant_matmul" in kernel.name]
     assert len(product) == 1
     golden(f"{op}_q4_1.c", emit_kernel(replace(product[0], doc=())) + "\n")
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("scheme", ["q3_k", "q4_0", "q5_0", "q6_k", "q8_0"])
+def test_weights_of_zero_add_nothing_however_large_the_input(scheme: str, backend: Any) -> None:
+    """One weight of a block is large: the others are the code that means zero."""
+    weights = np.zeros((16, 512))
+    weights[:, ::16] = 1.0
+    packed = encode(weights, scheme)
+    zero = decode_blocks(packed, BLOCK_TYPES[scheme])[0] == 0
+    assert zero.sum() > 256
+    x = np.where(zero, 3e30 + np.arange(512) * 1e28, 0).astype(np.float32)[None]
+    g = Graph("product")
+    g.set_outputs(
+        [g.dequant_matmul(g.input("x", x.shape), g.param("w", packed.shape, "u8"), scheme=scheme)]
+    )
+    (y,) = runtime.compile(g, backend=backend, params={"w": packed}).run({"x": x})
+    np.testing.assert_array_equal(y, 0)
+    x[0, 1] = np.inf  # times zero
+    (y,) = runtime.compile(g, backend=backend, params={"w": packed}).run({"x": x})
+    assert np.isnan(y).all()
+    x[0, 0], x[0, 1] = np.inf, 0
+    (y,) = runtime.compile(g, backend=backend, params={"w": packed}).run({"x": x})
+    assert (np.abs(y) == np.inf).all()
 
 
 @OPS
