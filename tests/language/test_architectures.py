@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,7 @@ def test_logits_are_those_of_transformers(architecture: str, tmp_path: Path) -> 
     architecture = architecture.partition("_")[0]
     torch.manual_seed(0)
     of_text = f"{kind}TextConfig" if kind == "Gemma3" else f"{kind}Config"
-    config = getattr(transformers, of_text)(**COMMON | own, attn_implementation="eager")
+    config = getattr(transformers, of_text)(**deepcopy(COMMON | own), attn_implementation="eager")
     model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)

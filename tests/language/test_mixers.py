@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def folder_of(case: str, path: Path) -> Any:
     kind, own, _ = CASES[case]
     torch.manual_seed(0)
     of_text = f"{kind}TextConfig" if kind == "Llama4" else f"{kind}Config"
-    config = getattr(transformers, of_text)(**COMMON | own, attn_implementation="eager")
+    config = getattr(transformers, of_text)(**deepcopy(COMMON | own), attn_implementation="eager")
     model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if not name.endswith(("inv_freq", "mup_vector")):
