@@ -91,6 +91,7 @@ def conv_depthwise(
             return
         copies, volume = images.zeros(some), images.volume
         count = _through_rows(planes)
+        assert x.memory is not None, "images are read from memory"
         sums = k.local("sums", sum_prim(x.memory), some * count)
         with k.loop("c", some) as c:
             images.copy(source_of(plane * some + c), copies, c * volume)
