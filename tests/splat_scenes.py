@@ -100,7 +100,7 @@ def random_scene(seed: int, splats: int, coefficients: int = 4, size: float = 0.
 
 
 def mixed_scene() -> Scene:
-    """Splats behind the camera, around it, off the screen; faint, thin, huge and broken ones."""
+    """Splats of negative depth, around the camera, off screen; faint, thin, huge, broken ones."""
     scene = random_scene(3, 12)
     positions, scales = scene.positions.copy(), scene.scales.copy()
     opacities, rotations = scene.opacities.copy(), scene.rotations.copy()

@@ -160,7 +160,7 @@ def argsort(x: TensorType) -> TensorType:
 
 @lowered_by(sort, BatchInLanes)
 @lowered_by(argsort, BatchInLanes)
-def _sorted_side_by_side(lowering: BatchInLanes, x: TensorType) -> None:
+def _sorted_in_lanes(lowering: BatchInLanes, x: TensorType) -> None:
     length = x.shape[-1]
     if not isinstance(length, int) or not 2 <= lowering.lanes <= length:
         raise ShapeError(

@@ -1,6 +1,6 @@
 """Batch vectorization of sorts: many short rows at once, each in a lane of vectors.
 
-    %1: f32[1000, 16] = sort %0  ->  %1 = sort %0 lowering = side_by_side(lanes = 16)
+    %1: f32[1000, 16] = sort %0  ->  %1 = sort %0 lowering = batch_in_lanes(lanes = 16)
 
 A network of exchanges has no branches; insertion, which sorts other short rows, waits for one at
 every step. Longer rows, up to `LONGEST_ALONE`, fill vectors by themselves, one row after the other:

@@ -134,7 +134,7 @@ def finite(low: float, high: float) -> st.SearchStrategy[float]:
 
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
-    """Splats that are ordinary, thin, huge, behind the camera, around it, or on top of others."""
+    """Splats: ordinary, thin, huge, of negative depth, around the camera, on top of others."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     scene = random_scene(int(rng.integers(2**31)), SPLATS)
     positions, scales = scene.positions.copy(), scene.scales.copy()
