@@ -96,12 +96,16 @@ def _scattered(
 ) -> Any:
     found = trees(operation, 0)
     count, is_unique = len(found), operation.flag("unique_indices")
-    arguments = {"unique_indices": is_unique, "mode": "drop"}
+    arguments: dict[str, Any] = {"unique_indices": is_unique, "mode": "drop"}
     if found[place] == count + place:
         return lax.scatter(x, rows, update, numbers, **arguments)
     name = combiner(found[place], place, count + place)
     if name is not None:
         return _SCATTERS[name](x, rows, update, numbers, **arguments)
+    if count == 1 and not list(operation.block(0).arguments[1].uses):
+        shape, change = shape_of(update), of_elements(operation, 0)
+        func = lambda old: change(old, old)[0]  # noqa: E731  the region reads the first alone
+        return lax.scatter_apply(x, rows, func, numbers, update_shape=shape, **arguments)
     if count > 1 or not is_unique:
         raise UnsupportedError(
             "from_stablehlo: a scatter whose region is neither a sum, product, extremum nor the "

@@ -265,9 +265,9 @@ def indexing() -> Iterator[Use]:
     repeated = np.array([[1], [1], [3]], "int32")
     for mode in ("clip", "drop"):
         function = lambda x, i, m=mode: x.at[i].apply(jnp.tanh, mode=m)  # noqa: E731
-        yield Use(f"scatter-apply-{mode}", function, (x, np.array([1, 7, 1])), False)
+        yield Use(f"scatter-apply-{mode}", function, (x, np.array([1, 7, 1], "int32")), False)
     function = lambda x, i: x.at[i].apply(jnp.exp, unique_indices=True)  # noqa: E731
-    yield Use("scatter-apply-unique", function, (x, np.array([1, 7, 3])), False)
+    yield Use("scatter-apply-unique", function, (x, np.array([1, 7, 3], "int32")), False)
     function = lambda x, i, u: lax.scatter_add(x, i, u, of_rows)  # noqa: E731
     yield Use("scatter_add-repeated", function, (x, repeated, drawn(3, 4)))
     yield Use("searchsorted", jnp.searchsorted, (np.sort(drawn(9)), drawn(2, 3, seed=1)), False)
