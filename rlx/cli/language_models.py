@@ -1,4 +1,4 @@
-"""What the commands that run language models share."""
+"""Code that the commands for language models share."""
 
 from __future__ import annotations
 

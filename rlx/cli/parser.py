@@ -22,7 +22,8 @@ from rlx.cli.arguments import (
 )
 
 STAGES = ("graph", "passes", "lowered", "schedule", "plan", "kernels", "c", "llvm", "asm")
-BACKENDS = ("auto", "c", "llvm", "reference")
+COMPILERS = ("auto", "c", "llvm")
+BACKENDS = (*COMPILERS, "reference")
 SHELLS = ("bash", "zsh", "fish")
 
 _OVERVIEW = """\
@@ -30,7 +31,8 @@ rlx compiles tensor programs to one native function on one block of memory.
 
 SRC, which most commands take, is one of
   model.onnx           an ONNX model; --shape x=f32[1,8] gives extents that it leaves open
-  model.stablehlo      text or bytecode of StableHLO, or an export of JAX
+  model.pt2            a program written by torch.export.save
+  model.stablehlo      StableHLO as text or bytecode, or an export of JAX (.mlir, too)
   model.rlx            a graph written by rlx.ir.serialize.save, or its text form
   package.module:name  a Python function that returns a Graph (or a pair of a Graph and its
   path/to/file.py:name params), a Graph itself, or a function of arrays; the arrays are
@@ -84,7 +86,7 @@ stages, in the order in which a program passes through them:
   graph     the program as it was given        plan     the arena: offsets and lifetimes
   passes    what each pass did, and how long   kernels  the kernels in the loop language
   lowered   the graph after all passes         c        the C translation unit
-  schedule  the kernel calls, in order         llvm     LLVM's form; asm: the machine's
+  schedule  the kernel calls, in order         llvm     LLVM IR; asm: machine code as text
 
 examples:
   $ rlx inspect model.rlx --stage graph
@@ -170,7 +172,7 @@ def _command(
 
 
 def _add_source(parser: ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SRC", help="a graph file, or module:function")
+    parser.add_argument("source", metavar="SRC", help="a graph or model file, or module:function")
     parser.add_argument("--jax", action="store_true", help="SRC is a function written for JAX")
     parser.add_argument(
         "--shape",
@@ -195,7 +197,7 @@ def _add_without(parser: ArgumentParser) -> None:
         metavar="PASS",
         action="append",
         default=[],
-        help="leave a pass out, such as fuse; `rlx inspect --stage passes` lists them",
+        help="leave a pass out, such as fuse (repeatable); `rlx inspect --stage passes` lists them",
     )
 
 
@@ -240,13 +242,16 @@ def _add_extent(parser: ArgumentParser) -> None:
     )
 
 
-def _add_machine(parser: ArgumentParser) -> None:
+def _add_backend(parser: ArgumentParser, choices: tuple[str, ...] = COMPILERS) -> None:
     parser.add_argument(
         "--backend",
-        choices=BACKENDS,
+        choices=choices,
         default="auto",
-        help="auto is LLVM if llvmlite is installed, else C",
+        help="auto (default) is llvm if llvmlite is installed, else c",
     )
+
+
+def _add_threads(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="default: RLX_NUM_THREADS, else all cores"
     )
@@ -268,8 +273,8 @@ def _add_compile(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         type=weights_choice,
-        help="params in a file (default with --params), in the code (embed), or given by the "
-        "caller (argument); all of them, or one by name",
+        help="where params are: file (default with --params), embed (constants in the code) or "
+        "argument (the caller writes them); of all params, or of the one named",
     )
     parser.add_argument(
         "--lines",
@@ -321,14 +326,14 @@ def _add_tools(parser: ArgumentParser) -> None:
         "--backend",
         choices=("auto", "c", "llvm"),
         default="auto",
-        help="llvm makes objects without a C compiler; auto does where there is none",
+        help="c compiles C; llvm makes objects; auto (default): llvm where there is no C compiler",
     )
     parser.add_argument(
         "--blas",
         metavar="NAME",
         default="none",
-        help="library that computes large products and systems: system, a name or a path; auto: "
-        "only what it is faster at; default: none",
+        help="BLAS library for large products and linear systems: a name or a path; system: the "
+        "one that Python uses; auto: that one, but not for products; default: none",
     )
 
 
@@ -336,10 +341,14 @@ def _add_run(parser: ArgumentParser) -> None:
     _add_source(parser)
     _add_without(parser)
     _add_arrays(parser)
-    _add_machine(parser)
+    _add_backend(parser, BACKENDS)
+    _add_threads(parser)
     parser.add_argument("--output", metavar="FILE", type=Path, help=".npz, or .npy for one output")
     parser.add_argument(
-        "--random", metavar="SEED", type=seed, help="draw inputs and params that are not given"
+        "--random",
+        metavar="SEED",
+        type=seed,
+        help="draw random inputs and params where none are given",
     )
     _add_extent(parser)
     special = parser.add_mutually_exclusive_group()
@@ -360,7 +369,7 @@ def _add_inspect(parser: ArgumentParser) -> None:
     _add_source(parser)
     _add_without(parser)
     _add_arrays(parser)
-    parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
+    _add_backend(parser)
     parser.add_argument("--stage", choices=STAGES, help="print this stage; default: schedule")
     parser.add_argument("--kernel", metavar="NAME", help="only kernels whose name contains this")
     parser.add_argument(
@@ -388,8 +397,10 @@ def _add_bench(parser: ArgumentParser) -> None:
     _add_source(parser)
     _add_without(parser)
     _add_arrays(parser)
-    parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
-    parser.add_argument("--repeats", type=positive, default=20, metavar="N", help="default: 20")
+    _add_backend(parser)
+    parser.add_argument(
+        "--repeats", type=positive, default=20, metavar="N", help="number of runs; default: 20"
+    )
     parser.add_argument("--top", type=positive, metavar="N", help="only the N slowest kernels")
     _add_extent(parser)
 
@@ -404,13 +415,17 @@ def _add_profile(parser: ArgumentParser) -> None:
 def _add_tune(parser: ArgumentParser) -> None:
     _add_source(parser)
     _add_arrays(parser)
-    parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
+    _add_backend(parser)
     parser.add_argument(
         "--seconds", type=float, default=60.0, metavar="S", help="time to measure; default: 60"
     )
-    parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
+    _add_threads(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="write the schedules here, keep none"
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="write the schedules to this file and not to the cache",
     )
 
 
@@ -447,26 +462,68 @@ def _add_chat(parser: ArgumentParser) -> None:
 def _add_sampling(parser: ArgumentParser) -> None:
     """Add the options of sampling."""
     parser.add_argument(
-        "--max-tokens", type=positive, default=256, metavar="N", help="default: 256"
+        "--max-tokens",
+        type=positive,
+        default=256,
+        metavar="N",
+        help="length of an answer; default: 256",
     )
     parser.add_argument(
         "--temperature",
         type=float,
         default=0.0,
         metavar="T",
-        help="default: 0, the likeliest token",
+        help="default: 0, which takes the likeliest token",
     )
-    parser.add_argument("--top-k", type=int, default=40, metavar="K", help="default: 40; 0: all")
-    parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="default: 1")
-    parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="default: 0")
     parser.add_argument(
-        "--repetition-penalty", type=float, default=1.0, metavar="R", help="default: 1, none"
+        "--top-k",
+        type=int,
+        default=40,
+        metavar="K",
+        help="sample among the K likeliest tokens; default: 40; 0: all",
     )
-    parser.add_argument("--typical-p", type=float, default=1.0, metavar="P", help="default: 1")
-    for name in ("presence", "frequency"):
-        parser.add_argument(
-            f"--{name}-penalty", type=float, default=0.0, metavar="R", help="default: 0"
-        )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        default=1.0,
+        metavar="P",
+        help="sample among the likeliest tokens whose probabilities sum to P; default: 1",
+    )
+    parser.add_argument(
+        "--min-p",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="leave out tokens below P times the largest probability; default: 0",
+    )
+    parser.add_argument(
+        "--repetition-penalty",
+        type=float,
+        default=1.0,
+        metavar="R",
+        help="reduce logits of tokens seen by the factor R; default: 1",
+    )
+    parser.add_argument(
+        "--typical-p",
+        type=float,
+        default=1.0,
+        metavar="P",
+        help="sample among the most typical tokens whose probabilities sum to P; default: 1",
+    )
+    parser.add_argument(
+        "--presence-penalty",
+        type=float,
+        default=0.0,
+        metavar="R",
+        help="subtract R from logits of tokens seen; default: 0",
+    )
+    parser.add_argument(
+        "--frequency-penalty",
+        type=float,
+        default=0.0,
+        metavar="R",
+        help="subtract R for each time a token was seen; default: 0",
+    )
     parser.add_argument(
         "--stop",
         action="append",
@@ -496,7 +553,7 @@ def _add_keep(parser: ArgumentParser) -> None:
     )
 
 
-def _add_text_model(parser: ArgumentParser) -> None:
+def _add_text_model(parser: ArgumentParser, backends: tuple[str, ...]) -> None:
     """Add the arguments of all commands that run language models."""
     parser.add_argument(
         "model", metavar="MODEL", type=Path, help="a GGUF file, or a folder of safetensors"
@@ -517,12 +574,13 @@ def _add_text_model(parser: ArgumentParser) -> None:
         default="exact",
         help="activations in products with packed weights: f32 (exact, the default) or int8",
     )
-    _add_machine(parser)
+    _add_backend(parser, backends)
+    _add_threads(parser)
 
 
 def _add_model(parser: ArgumentParser) -> None:
     """Add the arguments of commands that generate text."""
-    _add_text_model(parser)
+    _add_text_model(parser, COMPILERS)
     parser.add_argument(
         "--adapters",
         metavar="PATH",
@@ -532,20 +590,22 @@ def _add_model(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--cache-dtype",
         choices=("f32", "f16", "bf16"),
-        help="dtype of the key-value cache; default: f32, with --accuracy int8 f16",
+        help="dtype of the key-value cache; default: f32; f16 with --accuracy int8",
     )
-    parser.add_argument("--seed", type=seed, default=0, metavar="SEED", help="default: 0")
+    parser.add_argument(
+        "--seed", type=seed, default=0, metavar="SEED", help="seed of sampling; default: 0"
+    )
 
 
 def _add_embed(parser: ArgumentParser) -> None:
-    _add_text_model(parser)
+    _add_text_model(parser, BACKENDS)
     parser.add_argument(
-        "--text", action="append", required=True, metavar="TEXT", help="may be repeated"
+        "--text", action="append", required=True, metavar="TEXT", help="a text; may be repeated"
     )
     parser.add_argument(
         "--pooling",
         choices=("none", "mean", "cls", "last", "rank"),
-        help="default: the one that the model names",
+        help="how rows become one vector; default: as the model says",
     )
     parser.add_argument("--query", metavar="TEXT", help="score the texts for it, with a reranker")
     parser.add_argument(
@@ -557,7 +617,9 @@ def _add_serve(parser: ArgumentParser) -> None:
     _add_model(parser)
     _add_keep(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to bind; default: 127.0.0.1")
-    parser.add_argument("--port", type=positive, default=8000, metavar="N", help="default: 8000")
+    parser.add_argument(
+        "--port", type=positive, default=8000, metavar="N", help="port to bind; default: 8000"
+    )
     parser.add_argument(
         "--slots", type=positive, default=8, metavar="N", help="concurrent answers; default: 8"
     )
