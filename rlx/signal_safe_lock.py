@@ -1,4 +1,4 @@
-"""Locks that an exception out of a signal handler leaves released, wherever it comes.
+"""Locks that are released if a signal handler raises, at whatever instruction.
 
 These are locks of the interpreter itself, which `with` releases without a gap. Before Python 3.14
 it acquires them without one as well. 3.14 calls `__enter__` like any function: signals are handled

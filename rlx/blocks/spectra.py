@@ -33,7 +33,7 @@ def fft_scale(n: int, norm: str, *, inverse: bool) -> float:
     if norm not in scales:
         raise InputError(
             f"norm is {norm!r}; it must be 'backward', 'forward' or 'ortho'",
-            remedy="leave norm away for 'backward'",
+            remedy="leave norm out for 'backward'",
         )
     return scales[norm]
 
@@ -78,7 +78,7 @@ def irfft(re: Value, im: Value, n: int, norm: str = "backward") -> Value:
         raise ShapeError(
             f"a spectrum of {_extent(re)} numbers is given for {n} samples; it must have "
             f"{whole // 2 + 1}",
-            remedy="pass what rfft gives for so many samples",
+            remedy="pass the result of rfft of as many samples",
         )
     rest = max(whole // 2 - 1, 0)
     mirrored = [ops.narrow(part, axis=-1, start=1, length=rest) for part in (re, im)]
@@ -102,8 +102,8 @@ def stft(x: Value, frame_len: int, hop: int, norm: str = "backward") -> Value:
     samples = _extent(x)
     if frame_len < 1 or hop < 1 or samples < frame_len:
         raise ShapeError(
-            f"frames of {frame_len} samples every {hop} do not fit into {samples}",
-            remedy="give a frame of 1 sample or more, at most all, and a hop of 1 or more",
+            f"frames of {frame_len} samples, {hop} apart, do not fit into {samples} samples",
+            remedy=f"give a frame length from 1 to {samples}, and a hop of 1 or more",
         )
     starts = range(0, samples - frame_len + 1, hop)
     frames = [ops.narrow(x, axis=-1, start=start, length=frame_len) for start in starts]

@@ -35,7 +35,7 @@ def save(path: str | Path, tree: Any) -> None:
     if failure:
         raise InputError(
             f"{path} could not be written: {failure}",
-            remedy="name a folder that is there, with room for the file",
+            remedy="name a path in an existing folder with space for the file",
         )
 
 
@@ -89,5 +89,6 @@ def _described(leaf: Any) -> str:
 def _require_safetensors() -> None:
     if importlib.util.find_spec("safetensors") is None:
         raise ToolchainError(
-            "there is no safetensors here", remedy="install it with pip install rlx[mpi]"
+            "the package safetensors is not installed",
+            remedy="install it with pip install rlx[mpi]",
         )

@@ -294,7 +294,7 @@ class ShardMapped:
                 raise CommunicationError(
                     f"rank {rank} could not run {self._name}: {digest.text}",
                     source=calling_source(),
-                    remedy="mend it there; all ranks run one program",
+                    remedy="correct the cause on that rank; all ranks must run one program",
                 )
         if any(digest != own for digest in digests):
             others = ", ".join(str(r) for r, digest in enumerate(digests) if digest != own)

@@ -75,7 +75,7 @@ def local_part(name: str, x: Array, spec: P, mesh: Mesh) -> Array:
         if axis is not None and shape[place] % axis.size:
             raise ShapeError(
                 f"{name} has extent {shape[place]} at axis {place}, which {axis.size} ranks "
-                f"along {axis.name!r} cannot share evenly",
+                f"along {axis.name!r} do not divide",
                 remedy="pad it to a multiple, or use another number of ranks",
             )
         shape[place] //= 1 if axis is None else axis.size

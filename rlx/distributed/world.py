@@ -70,7 +70,9 @@ _current = _Current()
 def current_world() -> World:
     """Return the world of this thread; InputError before `initialize`."""
     if _current.world is None:
-        raise InputError("no ranks are known yet", remedy="call rlx.distributed.initialize() first")
+        raise InputError(
+            "rlx.distributed is not initialized", remedy="call rlx.distributed.initialize() first"
+        )
     return _current.world
 
 
@@ -103,7 +105,7 @@ def initialize() -> World:
         return _current.world
     if importlib.util.find_spec("mpi4py") is None:
         raise CommunicationError(
-            "there is no mpi4py here", remedy="install it with pip install rlx[mpi]"
+            "the package mpi4py is not installed", remedy="install it with pip install rlx[mpi]"
         )
     import mpi4py
 

@@ -93,7 +93,7 @@ def _read_metadata(cursor: Cursor, count: int) -> dict[str, MetadataValue]:
         cursor.budget.charge_nodes()
         key = cursor.text(f"key {number} of {count}")
         if key in metadata:
-            raise cursor.error(f"key {key!r}", "is there twice")
+            raise cursor.error(f"key {key!r}", "occurs twice")
         metadata[key] = _read_value(cursor, cursor.number("u4", f"key {key!r}"), f"key {key!r}")
     return metadata
 
@@ -147,7 +147,7 @@ def _read_tensors(cursor: Cursor, count: int, alignment: int) -> dict[str, Tenso
         cursor.budget.charge_nodes()
         name = cursor.text(f"name of tensor {number} of {count}")
         if name in tensors:
-            raise cursor.error(f"tensor {name!r}", "is there twice")
+            raise cursor.error(f"tensor {name!r}", "occurs twice")
         tensors[name] = _read_tensor(cursor, name, alignment)
     return tensors
 

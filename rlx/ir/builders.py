@@ -28,7 +28,7 @@ class _Methods(type):
         if definition is None:
             raise AttributeError(f"Graph has no op or attribute {name!r}", name=name, obj=cls)
         if not definition.is_public:
-            raise AttributeError(f"{name} is an op that passes make of others", name=name, obj=cls)
+            raise AttributeError(f"{name} is an op that only passes create", name=name, obj=cls)
         method = _method(definition)
         setattr(Builders, name, method)
         return method

@@ -123,7 +123,7 @@ def _require_same(name: str, one: Value, other: Value) -> None:
             f"param {name!r} has type {other.type} in body {other.graph.name!r} and type "
             f"{one.type} elsewhere",
             source=other.node.source,
-            remedy="params of one name are one param",
+            remedy="give both params one type, or different names",
         )
 
 

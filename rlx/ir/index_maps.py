@@ -102,7 +102,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class IndexMap:
-    """What an op reads: of a movement op the pieces are disjoint, of an elementwise op whole."""
+    """The elements that an op reads: disjoint pieces for movement, the whole if elementwise."""
 
     pieces: tuple[Piece, ...]
     fill: float | None = None

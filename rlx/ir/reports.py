@@ -1,4 +1,4 @@
-"""Messages of checks, by the numbers that ops `check` have of them.
+"""Messages of checks, by the number that each op `check` has as an attribute.
 
 A report is data: two equal ones have one number, which holds in this process. What a compiled
 program is kept by (`ir.digest`) has the content of its reports in place of their numbers.

@@ -1,4 +1,4 @@
-"""`jax.core`: the classes that programs ask about."""
+"""`jax.core`: the classes that programs test values for."""
 
 from rlx.jax.functions import typeof as get_aval
 from rlx.public_names import names_of as _names_of

@@ -1,4 +1,4 @@
-"""What JAX's transformations take and `rlx`'s do not: options about devices, names of their own."""
+"""JAX's transformations, with the arguments that those of `rlx` lack: devices, names."""
 
 from __future__ import annotations
 

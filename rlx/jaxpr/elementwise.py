@@ -115,7 +115,7 @@ def reduce_precision(equation: JaxprEqn, x: Any) -> Any:
     "vary_unreduced_cast_p", "with_memory_space_constraint", takes_keys=True,
 )  # fmt: skip
 def identity(equation: JaxprEqn, *operands: Any) -> Any:
-    """What moves or pins an array on devices is the array itself."""
+    """Return the array: there is one device to move it to or to constrain it on."""
     return list(operands) if equation.primitive.multiple_results else operands[0]
 
 
@@ -126,7 +126,7 @@ def tie(_: JaxprEqn, __: Any, x: Any) -> Any:
 
 @rule("dce_sink", "inspect_sharding", takes_keys=True)
 def nothing(_: JaxprEqn, *__: Any) -> Any:
-    """What only keeps or shows a value."""
+    """Return no results: the primitive only keeps or shows a value."""
     return []
 
 

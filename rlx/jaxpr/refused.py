@@ -10,7 +10,7 @@ refuse(
     "ppermute_start", "psum_done", "psum_invariant_start", "psum_start", "reduce_scatter_done",
     "reduce_scatter_start", "unreduced_psum", "unreduced_psum_start", "unreduced_reduce_scatter",
     "unreduced_reduce_scatter_start",
-    because="collectives in two halves are made by rlx itself (rlx.distributed)",
+    because="rlx splits collectives into start and done itself (rlx.distributed)",
 )  # fmt: skip
 refuse(
     "precv", "psend", "ragged_all_to_all",
@@ -40,5 +40,5 @@ refuse("call_exported", because="it is StableHLO text, no jaxpr: call the functi
 refuse("ffi_call", because="it calls native code by a signature of XLA's own")
 refuse("rng_uniform", because="its bits are of a hidden state of XLA")
 refuse("select_and_scatter", because="JAX traces it for functions that its own API does not take")
-refuse("geqp3", because="QR of pivoted columns has a rule as a whole, `qr`")
+refuse("geqp3", because="QR with pivoting is the primitive `qr`, which has a rule")
 refuse("unreachable", because="it ends the process")

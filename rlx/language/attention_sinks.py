@@ -1,4 +1,4 @@
-"""Attention with sinks: a score of each head that takes a share and has no value (gpt-oss)."""
+"""Attention with sinks (gpt-oss): each softmax has one more score per head, without a value."""
 
 from __future__ import annotations
 

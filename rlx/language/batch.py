@@ -91,7 +91,7 @@ class Batch:
         return token
 
     def begin(self, slot: int, text: Text) -> None:
-        """Let a slot keep what one of them has of the beginning of a text, and nothing else."""
+        """Copy to a slot the longest prefix of a text that any slot has cached, and drop the rest."""
         before = [] if text.pooling else text.tokens[:-1]
         common = {other: self._usable(kept, before) for other, kept in self.kept.items()}
         own = common.get(slot, 0)

@@ -222,7 +222,7 @@ def _stored(
             key = own if expert is None else expert
             if key in places:
                 raise FormatError(
-                    f"{path}: tensor {name!r} is there twice", remedy="keep one model in a folder"
+                    f"{path}: tensor {name!r} occurs twice", remedy="keep one model in a folder"
                 )
             _require_numbers(path, name, value)
             places[key] = value

@@ -1,4 +1,4 @@
-"""Tensors of folders that GGUF files have otherwise: under names of no module, cut, or turned.
+"""Tensors of folders that GGUF files store in another form: renamed, split, or transposed.
 
 Each is a view of the mapped array, or a few numbers of its own.
 """

@@ -1,4 +1,4 @@
-"""Convolutions of a text's rows with the few before them, which are kept from run to run."""
+"""Causal convolutions over the tokens of a text; the last inputs are state between runs."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class EncoderEngine:
             self.model.require_fits(tokens)
         if self._waiting >= self.most_waiting:
             raise EngineFullError(
-                f"{self._waiting} requests wait already, {self.most_waiting} at most",
+                f"{self._waiting} requests are queued; at most {self.most_waiting} may be",
                 remedy="try again later",
             )
         self._waiting += 1

@@ -55,7 +55,7 @@ class Job:
 
 
 class EngineFullError(InputError):
-    """As many requests wait as the engine accepts."""
+    """The queue of the engine is full."""
 
 
 @dataclass(eq=False)
@@ -89,14 +89,14 @@ class Engine:
             self._thread.join()
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Let jobs wait for slots, all or none; InputError for a prompt that does not fit."""
+        """Queue jobs for slots, all or none; InputError for a prompt that does not fit."""
         for job in jobs:
             self._batch.require_fits(job.text)
             job.text.sampling.bias(self.model.config.vocabulary)  # refuses tokens that are none
         with self._changed:
             if len(self._waiting) + len(jobs) > self.most_waiting:
                 raise EngineFullError(
-                    f"{len(self._waiting)} requests wait already, {self.most_waiting} at most",
+                    f"{len(self._waiting)} requests are queued; at most {self.most_waiting} may be",
                     remedy="try again later",
                 )
             self._waiting.extend(jobs)

@@ -52,8 +52,8 @@ class Grammar:
     def json_schema(cls, schema: Mapping[str, Any] | bool | str | None = None) -> Grammar:
         """Return the grammar of JSON by a schema, or of any object.
 
-        `schema` is an object, or its text. Keywords that cannot be kept to are an InputError when a
-        model first uses the grammar.
+        `schema` is an object, or its text. Keywords that cannot be enforced are an InputError when
+        a model first uses the grammar.
         """
         given = {"type": "object"} if schema is None else schema
         try:
@@ -136,7 +136,7 @@ class Matcher:
         if bits is None or self.state.is_error():
             reason, _, _ = self.state.get_error().partition("\n<state>")  # of the library's parser
             raise InputError(
-                f"the grammar cannot be kept to: {reason[:300]}",
+                f"the grammar cannot be enforced: {reason[:300]}",
                 remedy="correct the grammar, or make it simpler",
             )
         each = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
@@ -165,7 +165,7 @@ class GrammarTokens:
         return cls(tokenizer, vocabulary, made)
 
     def matcher(self, grammar: Grammar) -> Matcher:
-        """Return the beginning of an answer; InputError for a grammar that cannot be kept to."""
+        """Return the beginning of an answer; InputError for a grammar that cannot be enforced."""
         state = _library().LLMatcher(self.library, grammar.source, log_level=0)
         return Matcher(state, self.vocabulary)
 

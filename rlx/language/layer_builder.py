@@ -1,4 +1,4 @@
-"""What mixers and feed-forward networks of a layer need of the decoder that they are part of."""
+"""What mixers and feed-forward networks use of the decoder that they are built for."""
 
 from __future__ import annotations
 

@@ -398,12 +398,13 @@ def load(
     file = open_model(path, quantize=quantize, limits=limits)
     if not DecoderConfig.of(file).causal:
         raise UnsupportedError(
-            f"{file.path} is a model of embeddings, which writes no text",
+            f"{file.path} is a model of embeddings, which generates no text",
             remedy="use rlx.language.load_embedding, or rlx embed",
         )
     if draft is not None and DecoderConfig.of(file).recurrent:
         raise UnsupportedError(
-            f"{file.path} keeps one state for all tokens, and cannot remove a wrong guess",
+            f"{file.path} keeps one state for all tokens, from which rejected tokens of a draft "
+            "cannot be removed",
             remedy="load it without a draft",
         )
     size = chosen_context(file, context)
@@ -424,7 +425,9 @@ def load(
 def chosen_context(file: ModelFile, context: int | None) -> int:
     """Return how many tokens a program is made for: as many as are asked for, if they can be."""
     if context is not None and not isinstance(context, Integral):
-        raise InputError(f"a context of {context!r} tokens", remedy="give an integer")
+        raise InputError(
+            f"context is {context!r}; it must be an integer", remedy="give a number of tokens"
+        )
     own = DecoderConfig.of(file).context
     size = min(own, _CONTEXT) if context is None else int(context)
     if not 1 < size <= own:
@@ -449,6 +452,6 @@ def open_model(
 
 
 def require_one_of(what: str, given: str, known: tuple[str, ...]) -> None:
-    """Raise InputError for a choice that there is not."""
+    """Raise InputError unless `given` is one of the known choices."""
     if given not in known:
         raise InputError(f"there is no {what} {given!r}", remedy=f"use one of: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""What decoders are built from: a GGUF file, or a folder that is read in the same words."""
+"""What decoders are built from: a GGUF file, or a folder read under the same keys."""
 
 from __future__ import annotations
 

@@ -150,8 +150,8 @@ class Body:
         given = [g for g in (self._forced_calls(), self._format(), self._gbnf()) if g is not None]
         if len(given) > 1:
             raise InputError(
-                "an answer cannot be of two grammars",
-                remedy="give one of response_format, grammar and a tool_choice that forces calls",
+                "an answer follows at most one grammar, and several are given",
+                remedy="pass one of response_format, grammar and a tool_choice that forces calls",
             )
         return given[0] if given else None
 

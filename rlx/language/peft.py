@@ -66,7 +66,7 @@ def read_peft(
         matrix = own.removesuffix(".weight")
         if f"{matrix}.lora_{part}" in values:
             raise FormatError(
-                f"{folder}: {name!r} is there twice", remedy="keep one adapter in a folder"
+                f"{folder}: {name!r} occurs twice", remedy="keep one adapter in a folder"
             )
         turned = value.astype(np.float32).T
         order = None if kind.interleaved_rope else rope_order(config, matrix)

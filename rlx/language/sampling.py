@@ -1,4 +1,4 @@
-"""How the next token is chosen from logits; `sampling_graph` builds what does it."""
+"""Settings of sampling: how the next token is chosen; `sampling_graph` builds the computation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Sampling:
             kind = Integral if name == "top_k" else Real
             if isinstance(value, bool) or not isinstance(value, kind) or not fits(value):
                 raise InputError(
-                    f"{name} is {value!r}",
+                    f"{name} is {value!r}, outside its range",
                     remedy="temperature and top_k are 0 or more, top_k an integer, top_p and "
                     "typical_p are in (0, 1], min_p in [0, 1], repetition_penalty in [1e-6, 1e6], "
                     "presence_penalty and frequency_penalty in [-1e6, 1e6]",
@@ -62,7 +62,7 @@ class Sampling:
             if not is_token or not isinstance(value, Real) or not value < np.inf:
                 raise InputError(
                     f"logit_bias of token {token!r} is {value!r}",
-                    remedy="give tokens' numbers, each with a number below infinity",
+                    remedy="map token ids to numbers that are finite or -inf",
                 )
 
     def settings(self) -> Array:

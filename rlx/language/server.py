@@ -275,7 +275,8 @@ class _Encoding(_Service):
         """Refuse to write."""
         del request, body
         raise InputError(
-            f"{self.name} is a model of embeddings, which writes no text", remedy="ask for those"
+            f"{self.name} is a model of embeddings, which generates no text",
+            remedy="use /v1/embeddings",
         )
 
 

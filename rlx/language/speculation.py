@@ -56,8 +56,8 @@ class PromptLookup:
     def __post_init__(self) -> None:
         if not (1 <= self.tokens <= 63 and 1 <= self.shortest <= self.longest):
             raise InputError(
-                f"a lookup of {self.shortest} to {self.longest} tokens that guesses {self.tokens}",
-                remedy="guess 1 to 63 tokens, from 1 or more",
+                f"tokens is {self.tokens}, shortest {self.shortest} and longest {self.longest}",
+                remedy="give 1 to 63 tokens to guess, and 1 <= shortest <= longest",
             )
 
     def require_fits(self, tokenizer: TextTokenizer) -> None:

@@ -199,7 +199,7 @@ def _pre_tokenizer(file: ModelFile) -> PreTokenizer:
     name = _word(file, "tokenizer.ggml.pre", "default")
     if name not in BY_NAME:
         raise UnsupportedError(
-            f"{file.path}: words cut as {name!r} does are not supported",
+            f"{file.path}: the pre-tokenizer {name!r} is not supported",
             remedy=f"use a file with one of: {', '.join(BY_NAME)}",
         )
     return BY_NAME[name]
@@ -238,7 +238,7 @@ def _sentence_piece(file: ModelFile, tokens: list[str]) -> Any:
     scores = _numbers(file, "tokenizer.ggml.scores", len(tokens))
     if _UNKNOWN not in numbers:
         raise FormatError(
-            f"{file.path}: key 'tokenizer.ggml.tokens' has no {_UNKNOWN}, for what is no piece",
+            f"{file.path}: key 'tokenizer.ggml.tokens' lacks {_UNKNOWN}, the token of unknown text",
             remedy="use a file as its maker wrote it",
         )
     pairs = [
@@ -275,7 +275,7 @@ def _word_piece(file: ModelFile, tokens: list[str]) -> Any:
     )
     if unknown is None:
         raise FormatError(
-            f"{file.path}: key 'tokenizer.ggml.tokens' has no [UNK], for what is no piece",
+            f"{file.path}: key 'tokenizer.ggml.tokens' lacks [UNK], the token of unknown text",
             remedy="use a file as its maker wrote it",
         )
     library = Tokenizer(models.WordPiece(vocab=numbers, unk_token=spelled[unknown]))

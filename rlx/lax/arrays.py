@@ -223,7 +223,7 @@ def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = N
             f"a block from {tuple(start_indices)} to {tuple(limit_indices)} by {tuple(steps)} "
             f"of shape {shape}",
             remedy="give bounds of each axis inside of it and steps of 1 or more; "
-            "x[start:stop] cuts off what sticks out",
+            "x[start:stop] clips bounds to the axis",
         )
     return indexing.getitem(operand, tuple(slice_of(*each) for each in bounds))
 
@@ -239,7 +239,7 @@ def slice_in_dim(
     if isinstance(extent, int) and any(not -extent <= bound <= extent for bound in bounds):
         raise ShapeError(
             f"a slice from {start_index} to {limit_index} of an axis of {extent}",
-            remedy="give bounds inside; x[start:stop] cuts off what sticks out",
+            remedy="give bounds inside; x[start:stop] clips bounds to the axis",
         )
     whole = (slice_of(None),) * lead
     return indexing.getitem(operand, (*whole, slice_of(start_index, limit_index, stride)))

@@ -22,7 +22,7 @@ from rlx.transforms.differentiate import jvp
 
 @function
 def population_count(x: Any) -> Array:
-    """How many bits are set in each integer, in the dtype of `x`; of negative ones, too."""
+    """The number of bits set in each integer (two's complement), in the dtype of `x`."""
     dtype = as_tracer(x).value.dtype
     bits = x if dtype.is_unsigned_int else emit(ops.bitcast, x, to=_UNSIGNED[dtype.size])
     return convert(bitwise_count(bits), dtype)
@@ -93,8 +93,8 @@ def select_n(which: Any, *cases: Any) -> Array:
     """The case whose number is in `which`; of two, the second where it is true."""
     if not cases or (len(cases) > 2 and element_type(which).dtype is DType.BOOL):
         raise InputError(
-            f"{len(cases)} cases of which a {element_type(which).dtype} chooses",
-            remedy="let integers choose of more than two",
+            f"select_n has {len(cases)} cases and a selector of dtype {element_type(which).dtype}",
+            remedy="pass one case or more, and an integer selector for more than two",
         )
     found = cases[0]
     for number, case in enumerate(cases[1:], 1):
@@ -202,7 +202,7 @@ def _shifted(x: Any, y: Any, kind: str) -> Any:
 
 @function
 def clz(x: Any) -> Array:
-    """How many bits lead each integer that are not set, in the dtype of `x`."""
+    """The number of leading zero bits of each integer, in the dtype of `x`."""
     x = as_tracer(x)
     bits = x.value.dtype.size * 8
     word = emit(ops.bitcast, x, to=as_array_dtype(f"uint{bits}"))

@@ -49,7 +49,7 @@ def resize(
     extents = tuple(x.shape[axis] for axis in axes)
     if (size is None) == (scale is None):
         raise ShapeError(
-            f"size is {size} and scale is {scale}; exactly one says what x is resized to",
+            f"size is {size} and scale is {scale}; exactly one of them must be given",
             remedy="give the size, or the scale",
         )
     factors: tuple[float, ...] = ()

@@ -1,4 +1,4 @@
-"""Rounding to eight, four or two bits while a network is trained, so that it learns to bear it."""
+"""Rounding to eight, four or two bits in training (quantization-aware training)."""
 
 from __future__ import annotations
 

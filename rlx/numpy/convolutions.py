@@ -124,8 +124,8 @@ def _convolved(
     between = tuple(map(int, lhs_dilation or ()))
     if isinstance(padding, str) and max(between, default=1) > 1:
         raise ShapeError(
-            f"padding is {padding!r} and lhs_dilation {between}; names are for elements side by "
-            "side",
+            f"padding is {padding!r} and lhs_dilation {between}; padding by name needs "
+            "lhs_dilation 1",
             remedy="give pairs of widths, or use conv_transpose",
         )
     found = emit(

@@ -213,7 +213,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
         return _iota(max(bounds[1], 0), target)
     if step == 0:
         raise ShapeError(
-            "arange: the step is 0; it must move",
+            "arange: the step is 0; it must not be 0",
             remedy="give a positive or a negative step",
         )
     if any(isinstance(bound, Dim) for bound in bounds):

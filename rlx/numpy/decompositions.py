@@ -105,7 +105,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     """The pseudo-inverse: singular values below `rtol` of the largest count as zero."""
     if rcond is not None and rtol is not None:
         raise InputError(
-            f"rcond is {rcond} and rtol is {rtol}, which are one thing",
+            f"rcond is {rcond} and rtol is {rtol}, which are two names of one parameter",
             remedy="pass one of them",
         )
     (a,) = inexact(a)

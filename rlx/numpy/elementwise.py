@@ -432,7 +432,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Array:
     """`x` where `condition` holds, else `y`."""
     if x is None or y is None:
         raise DTypeError(
-            "where is given one branch of two",
+            "where is given one of x and y; it takes both or neither",
             remedy="call where(condition, x, y), or where(condition) for indices",
         )
     type = promote_types([element_type(x), element_type(y)])

@@ -217,7 +217,7 @@ def _checked(norm: str | None) -> str:
     if norm not in (None, *_OPPOSITE):
         raise InputError(
             f"norm is {norm!r}; it must be 'backward', 'ortho' or 'forward'",
-            remedy="leave norm away for 'backward'",
+            remedy="leave norm out for 'backward'",
         )
     return norm or "backward"
 

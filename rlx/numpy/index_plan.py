@@ -242,7 +242,7 @@ def _resolved(item: slice, extent: Extent, axis: int) -> slice:
     start, stop, step = (_bound(bound, axis) for bound in (item.start, item.stop, item.step))
     if step == 0:
         raise ShapeError(
-            "a slice has step 0; it must move",
+            "a slice has step 0; steps must not be 0",
             remedy="use a positive or a negative step",
         )
     if isinstance(step, Dim):

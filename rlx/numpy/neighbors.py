@@ -58,7 +58,8 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     a = ravel(a) if axis is None else as_tracer(a)
     if a.value.dtype.is_differentiable:
         raise DTypeError(
-            f"a has dtype {a.value.dtype}; bits are truths", remedy="compare it with 0"
+            f"a has dtype {a.value.dtype}; packbits takes bools and integers",
+            remedy="compare it with 0",
         )
     place = normalize_axis(-1 if axis is None else axis, a.ndim)
     rows = moveaxis(a, place, -1)
@@ -77,7 +78,8 @@ def unpackbits(
     a = ravel(a) if axis is None else as_tracer(a)
     if a.value.dtype is not DType.U8:
         raise DTypeError(
-            f"a has dtype {a.value.dtype}, and bytes are unpacked", remedy="convert it to uint8"
+            f"a has dtype {a.value.dtype}; unpackbits takes u8",
+            remedy="convert it with .astype('uint8')",
         )
     place = normalize_axis(-1 if axis is None else axis, a.ndim)
     rows = moveaxis(a, place, -1)

@@ -145,7 +145,10 @@ def poly(seq_of_zeros: Any) -> Array:
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
     """The quotient and the remainder of two polynomials."""
     if trim_leading_zeros:
-        raise ShapeError("trim_leading_zeros asks for the values", remedy="leave it out")
+        raise ShapeError(
+            "trim_leading_zeros makes the shape of the result depend on values",
+            remedy="leave trim_leading_zeros out",
+        )
     u, v = (atleast_1d(each) for each in inexact(u, v))
     steps, width = u.shape[0] - v.shape[0] + 1, v.shape[0]
     quotient = []

@@ -33,7 +33,7 @@ def matmul(
     """
     x, y = operands("matmul", *preferred(preferred_element_type, x, y))
     if x.ndim == 0 or y.ndim == 0:
-        raise ShapeError("takes no arrays without axes", remedy="use `*`")
+        raise ShapeError("an operand is a scalar; both must have an axis", remedy="use `*`")
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         raise ShapeError(
             f"x has shape {x.shape} and y has {y.shape}; the last extent of x, "

@@ -71,7 +71,8 @@ def _counted(
             operand = args[0] if args else how.get(first)
             if operand is not None and len(shape_of(operand)) < least_rank:
                 raise ShapeError(
-                    f"{name}: a number has no axes; arrays of one or more have places",
+                    f"{name}: the operand has rank {len(shape_of(operand))}; it must be at least "
+                    f"{least_rank}",
                     source=calling_source(),
                     remedy="pass an array, as in rlx.numpy.atleast_1d(x)",
                 )
@@ -79,9 +80,9 @@ def _counted(
                 return traced(*args, size=size, fill_value=fill_value, **how)
             if current_trace() is not None or any(isinstance(x, TracedArray) for x in given):
                 raise ConcretizationError(
-                    f"{name} gives a number of elements that is not known while tracing",
+                    f"{name} returns a number of elements that is not known while tracing",
                     source=calling_source(),
-                    remedy=f"pass how many to give, as in {name}(x, size=8)",
+                    remedy=f"pass the number of elements, as in {name}(x, size=8)",
                 )
             return arrays_of(numpys(*plain(args), **plain(how)))
 

@@ -289,7 +289,7 @@ def interp(
             found = elementwise.where(outside, fp[place] if value is None else value, found)
         elif value != "extrapolate":
             raise InputError(
-                f"a value outside is {value!r}", remedy='use "extrapolate", or a number'
+                f"left or right is {value!r}", remedy='pass "extrapolate", or a number'
             )
     return found
 

@@ -34,7 +34,7 @@ def var(
     """Variance about the mean; divided by the count less `ddof`, also called `correction`."""
     if ddof and correction is not None:
         raise InputError(
-            f"ddof is {ddof} and correction is {correction}, which are one thing",
+            f"ddof is {ddof} and correction is {correction}, which are two names of one parameter",
             remedy="pass one of them",
         )
     ddof = ddof if correction is None else correction

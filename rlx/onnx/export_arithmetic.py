@@ -1,4 +1,4 @@
-"""Divisions, shifts and angles as operators of ONNX, with the values at which these leave off.
+"""Divisions, shifts and angles as operators of ONNX, with the results that ONNX leaves undefined.
 
 The standard does not define integers divided by zero, nor of shifts of signed ones; a runtime may
 trap there. What rlx defines is written out.

@@ -1,4 +1,4 @@
-"""Transformations that limit updates, or mend them: clipping, norms, NaN."""
+"""Transformations that limit updates, or repair them: clipping, norms, NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transformations that scale updates by what they were before: the cores of optimizers."""
+"""Transformations that scale updates by statistics of earlier ones: the cores of optimizers."""
 
 from __future__ import annotations
 

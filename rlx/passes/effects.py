@@ -44,8 +44,8 @@ def quiet_attributes(node: Node) -> Attrs:
 def _require_unread(node: Node, needed: set[Value]) -> None:
     if any(result in needed for result in node.results[:-1]):
         raise GraphError(
-            f"a derivative computes again what reads the result of {node.attribute('target')}, "
-            "which is called once",
+            f"the derivative recomputes nodes that read the result of {node.attribute('target')}, "
+            "an effect that a run must have once",
             source=node.source,
             remedy="stop_gradient what depends on it, or use pure_callback",
         )

@@ -1,4 +1,4 @@
-"""What activations are on a calibration set: one run of the graph for each batch."""
+"""Statistics of activations on a calibration set: one run of the graph for each batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What magnitudes an activation has, and the scale that follows from them."""
+"""Histograms of the magnitudes of an activation, and the scale that follows from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounding of activations written into a graph: `quantize` and `dequantize` after what is tapped.
+"""Rounding of activations written into a graph: `quantize` and `dequantize` after tapped values.
 
 entries = scales_of(calibrate(graph, taps, batches, params=params))
 rounded = insert_q_dq(graph, entries)

@@ -1,4 +1,4 @@
-"""What callers give is checked before anything is measured: errors say what to give instead."""
+"""Checks of the arguments of quantization, before anything is measured."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def multivariate_normal(
     if method != "cholesky":
         raise UnsupportedError(
             f"multivariate_normal: method is {method!r}; only 'cholesky' is there",
-            remedy="leave method away",
+            remedy="leave method out",
         )
     center: Any
     covariance: Any

@@ -60,7 +60,7 @@ def require_implementation(impl: str | None) -> None:
     if impl not in (None, "threefry2x32", "philox4x32"):
         raise InputError(
             f"impl is {impl!r}; the generators are 'threefry2x32' and 'philox4x32'",
-            remedy="leave impl away",
+            remedy="leave impl out",
         )
 
 

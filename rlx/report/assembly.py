@@ -53,7 +53,7 @@ def assembly_of(program: Program, graph: Graph, target: Target, name: str) -> st
         text = output.read_text(encoding="utf-8", errors="replace")
     if not text.strip():
         raise ToolchainError(
-            f"`{shlex.join(compiler.command)}` ended well but printed no assembly for {name}",
+            f"`{shlex.join(compiler.command)}` succeeded but printed no assembly for {name}",
             remedy="run it again; a compiler's cache that several processes fill may do this",
         )
     return text

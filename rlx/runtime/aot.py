@@ -211,7 +211,9 @@ def _embedded(source: ProgramSource) -> dict[str, Literal]:
 
 def _require_known(threads: str | None, math: str) -> None:
     if threads not in _THREADS:
-        raise UnsupportedError(f"unknown threads {threads!r}", remedy="None, 'openmp', 'callback'")
+        raise UnsupportedError(
+            f"unknown threads {threads!r}", remedy="use None, 'openmp' or 'callback'"
+        )
     if math not in ("libm", "none"):
         raise UnsupportedError(f"unknown math {math!r}", remedy="use 'libm' or 'none'")
 

@@ -180,7 +180,7 @@ def compile_together(
     alike = images[0].residents is not None and len({image.residents for image in images}) == 1
     if not alike or any(image.regions for image in images):
         raise UnsupportedError(
-            "the programs lay their params and state out otherwise, each in its own way",
+            "the programs differ in the layout of their params or state, so they cannot share them",
             remedy="compile them one by one",
         )
     room = Arena(max(image.arena_bytes for image in images))

@@ -1,4 +1,4 @@
-"""Slots: where compiled code finds the addresses of targets, and how it gets into Python.
+"""Slots: where compiled code finds the addresses of targets, and how it calls Python.
 
 A target has one slot for each symbol that compiled code calls it by. The slot of a Python callable
 holds a function that takes the interpreter's lock, shows the arrays, and keeps what was raised

@@ -34,7 +34,7 @@ def find_mpicc() -> str:
     command = found or shutil.which("mpicc")
     if command is None:
         raise ToolchainError(
-            "there is no mpicc here, which the collectives of a compiled program need",
+            "no mpicc was found, which compiles the collectives of a program",
             remedy="install MPI, with pip install rlx[mpi] for example, or set RLX_MPICC",
         )
     return command

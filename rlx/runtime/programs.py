@@ -39,7 +39,7 @@ _SUFFIX = ".rlxi"
 
 
 class Lapack:
-    """Whether there is LAPACK, and whether anybody asked: only then does a program depend on it."""
+    """Whether LAPACK is available, and whether passes queried it: then a program depends on it."""
 
     def __init__(self, probe: Callable[[], bool]) -> None:
         self._probe = probe

@@ -1,4 +1,4 @@
-"""A graph run by the reference interpreter: no compiler, the same checks and the same face."""
+"""A graph run by the reference interpreter: no compiler, the same checks and the same interface."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Session:
             names = ", ".join(map(repr, executable.donated_params))
             raise UnsupportedError(
                 f"{executable.signature.name}: runs replace the params {names}, so that runs in "
-                "several arenas would part ways",
+                "several arenas would diverge",
                 remedy="call the executable itself, or make that state an input and an output",
             )
         count = detect_target().cores if arenas is None else arenas
@@ -159,7 +159,7 @@ class Session:
                 ) from None
             raise BusyError(
                 f"{self.signature.name}: all {self.arenas} arenas were busy for {timeout} s",
-                remedy="wait longer, use more arenas, or turn the request away",
+                remedy="wait longer, use more arenas, or reject the request",
             ) from None
         try:
             yield self._ready(place)

@@ -186,7 +186,7 @@ def _along_several(
 def _along(transform: Any, x: Any, type: int, n: int | None, axis: int, norm: str | None) -> Any:
     if type != 2 or norm not in (None, "backward", "ortho"):
         raise InputError(
-            f"type is {type} and norm {norm!r}; there are type 2, None, 'backward' and 'ortho'",
+            f"type is {type} and norm {norm!r}; type must be 2, norm None, 'backward' or 'ortho'",
             remedy="scale the result of type 2",
         )
     (x,) = inexact(x)

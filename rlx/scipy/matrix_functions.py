@@ -1,4 +1,4 @@
-"""Forms of a matrix by unitary turns, and the functions that are read from Schur's."""
+"""Hessenberg and Schur forms of a matrix, and matrix functions computed from the latter."""
 
 from __future__ import annotations
 

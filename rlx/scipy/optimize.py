@@ -71,7 +71,7 @@ def _start(x0: Any) -> Any:
     """Return the first point: a vector of floats."""
     x = rnp.asarray(x0)
     if x.ndim != 1:
-        raise ShapeError(f"x0 has {x.ndim} axes", remedy="give a vector")
+        raise ShapeError(f"x0 has {x.ndim} axes; it must have one", remedy="give a vector")
     return x if rnp.issubdtype(x.dtype, rnp.floating) else x.astype("f32")
 
 

@@ -35,7 +35,9 @@ def detrend(
     size = static_shape(x)[axis]
     places = np.unique([0, *np.atleast_1d(bp).tolist(), size])
     if places[0] < 0 or places[-1] > size:
-        raise InputError(f"breaks at {bp} of {size} elements", remedy="name places of the axis")
+        raise InputError(
+            f"bp is {bp} for an axis of {size} elements", remedy=f"give breakpoints in [0, {size}]"
+        )
     rows = rnp.moveaxis(x, axis, -1)
     parts = [rows[..., a:b] for a, b in zip(places[:-1].tolist(), places[1:].tolist(), strict=True)]
     return rnp.moveaxis(rnp.concatenate([_without_line(part) for part in parts], -1), -1, axis)
@@ -224,7 +226,9 @@ def _checked(size: int, overlap: int | None, transform: int, window: Any, dtype:
         raise InputError(f"nperseg is {size}", remedy="give 1 or more")
     overlap = size // 2 if overlap is None else overlap
     if not overlap < size:
-        raise InputError(f"noverlap is {overlap}, nperseg {size}", remedy="let less overlap")
+        raise InputError(
+            f"noverlap is {overlap}, nperseg {size}", remedy="give a noverlap below nperseg"
+        )
     if transform < size:
         raise InputError(f"nfft is {transform}, nperseg {size}", remedy="give nperseg or more")
     return _Segments(size, size - overlap, transform, rnp.astype(_window(window, size), dtype))

@@ -178,7 +178,7 @@ def require_rules(module: GraphModule) -> None:
         f"no rule for {names}, which the PyTorch program uses",
         source=users_line(missing[0]),
         remedy="write it with other operators, or leave it outside with torch.compiler.disable; "
-        "docs/from_torch.md lists what is not there",
+        "docs/from_torch.md lists what is not supported",
     )
 
 

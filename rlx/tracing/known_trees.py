@@ -1,4 +1,4 @@
-"""Trees whose structure is known in advance: taken apart and put together without looking.
+"""Flattening and unflattening of trees whose structure is known in advance.
 
     leaves = splitter(tree)(x)         # None if `x` has another structure
     joiner(tree)(leaves)               # the tree again

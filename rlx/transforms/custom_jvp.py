@@ -59,7 +59,7 @@ class CustomJvp(CustomFunction):
         """State it per argument: `jvp(tangent, result, *primals)`; `None` for zero."""
         if self._fixed:
             raise InputError(
-                f"custom_jvp: {self.__name__!r} has nondiff_argnums, which defjvps cannot serve",
+                f"custom_jvp: {self.__name__!r} has nondiff_argnums, which defjvps does not take",
                 source=calling_source(),
                 remedy="use defjvp",
             )

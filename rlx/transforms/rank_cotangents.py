@@ -1,4 +1,4 @@
-"""Cotangents of values that ranks of a mesh have in common.
+"""Cotangents of values that are replicated over ranks of a mesh.
 
 A value that is equal on all ranks of an axis is one variable, of which each rank has a copy. Inside
 a pullback each copy is a variable of its own: derivatives of collectives are those of maps between

@@ -127,7 +127,7 @@ def _parse(signature: str) -> tuple[list[Core], list[Core]]:
     text = re.sub(r"\s", "", signature)
     if not re.fullmatch(rf"{_LIST}->{_LIST}", text):
         raise InputError(
-            f"signature {signature!r} is none",
+            f"signature {signature!r} is malformed",
             source=calling_source(),
             remedy="write it as in '(m,n),(n)->(m)'",
         )

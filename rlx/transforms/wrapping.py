@@ -8,7 +8,7 @@ from typing import Any
 
 
 def stand_for(wrapper: Any, fun: Callable[..., Any]) -> None:
-    """Give `wrapper` what is known of `fun`, but none of its attributes in place of own ones.
+    """Copy the name, documentation and attributes of `fun`; `wrapper` keeps attributes it has.
 
     `functools.update_wrapper` copies all of a function's attributes; where that is such an object
     itself, its state would be taken for the wrapper's.

@@ -51,7 +51,7 @@ def test_what_needs_a_compiler_says_so(tmp_path: Path) -> None:
         aot(mlp(), tmp_path, backend="c")
     with pytest.raises(UnsupportedError, match="math='none' is C"):
         aot(mlp(), tmp_path, math="none")
-    with pytest.raises(UnsupportedError, match="no objects are made for i686-linux-gnu"):
+    with pytest.raises(UnsupportedError, match="there are no objects for i686-linux-gnu"):
         aot(mlp(), tmp_path, target="i686-linux-gnu")
     with pytest.raises(UnsupportedError, match="unknown backend 'tcc'"):
         aot(mlp(), tmp_path, backend="tcc")

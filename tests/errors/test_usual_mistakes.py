@@ -51,7 +51,7 @@ def of(function: Callable[..., Any], *args: Any) -> Use:
 
 
 SHAPES: list[Mistake] = [
-    (ShapeError, r"getitem: a slice has step 0; it must move", of(lambda x: x[::0], X)),
+    (ShapeError, r"getitem: a slice has step 0; steps must not be 0", of(lambda x: x[::0], X)),
     (InputError, r"concatenate: is given no array", of(lambda: rnp.concatenate([]))),
     (ShapeError, r"depths \[0, 1\]", of(lambda x: rnp.block([[x, x], x]), X)),
     (ShapeError, r"an empty list", of(lambda x: rnp.block([[x], []]), X)),

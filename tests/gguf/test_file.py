@@ -216,10 +216,10 @@ def test_types_of_metadata_are_checked(tmp_path: Path) -> None:
 
 def test_keys_and_tensors_are_unique(tmp_path: Path) -> None:
     one = struct.pack("<Q", 1) + b"k" + struct.pack("<II", 4, 1)
-    damaged(tmp_path, b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + one + one, "key 'k': is there twice")
+    damaged(tmp_path, b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + one + one, "key 'k': occurs twice")
     tensor = struct.pack("<Q", 1) + b"w" + struct.pack("<IQIQ", 1, 4, 0, 0)
     head = b"GGUF" + struct.pack("<IQQ", 3, 2, 0)
-    damaged(tmp_path, head + tensor + tensor + bytes(64), "tensor 'w': is there twice")
+    damaged(tmp_path, head + tensor + tensor + bytes(64), "tensor 'w': occurs twice")
 
 
 def test_alignment_is_a_power_of_two(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_ops_that_passes_make_of_others_are_no_methods() -> None:
     made = {name for name in OPS if not OPS[name].is_public}
     assert {"stored_matmul", "stored_conv", "pack_panels", "radix_move"} < made
     assert made.isdisjoint(dir(Graph("g")))
-    with pytest.raises(AttributeError, match="stored_matmul is an op that passes make of others"):
+    with pytest.raises(AttributeError, match="stored_matmul is an op that only passes create"):
         getattr(Graph("g"), "stored_matmul")  # noqa: B009
 
 

@@ -128,7 +128,7 @@ def test_interp_goes_on_along_its_last_lines() -> None:
     sides = {"left": "extrapolate", "right": "extrapolate"}
     found = jnp.interp(np.array([-1.0, 0.5, 4.0]), xp, fp, **sides)
     np.testing.assert_allclose(found, [0, 1.5, -1], rtol=1e-15)
-    with pytest.raises(InputError, match="a value outside is 'flat'"):
+    with pytest.raises(InputError, match="left or right is 'flat'"):
         jnp.interp(4.0, xp, fp, right="flat")
 
 

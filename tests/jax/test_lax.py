@@ -180,7 +180,7 @@ def test_convolutions_without_a_meaning_are_refused() -> None:
         lax.conv_transpose(x, w, (2,), "FULL")
     with pytest.raises(ShapeError, match="name axes 'NHX'"):
         lax.conv_transpose(x, w, (2,), "SAME", dimension_numbers=("NHX", "HIO", "NHC"))
-    with pytest.raises(ShapeError, match="names are for elements side by side"):
+    with pytest.raises(ShapeError, match="padding by name needs lhs_dilation 1"):
         lax.conv_general_dilated(x, w, (1,), "SAME", (2,), None, ("NHC", "HIO", "NHC"))
     with pytest.raises(ShapeError, match="the same axes of space"):
         lax.conv_transpose(x, w[0], (2,), "SAME")

@@ -213,7 +213,7 @@ def test_what_is_no_embedding_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="is no encoder with a classifier"):
         load_embedding(path, pooling="rank")
     encoder = embedding_file(tmp_path / "e.gguf", {"qwen3.attention.causal": False})
-    with pytest.raises(UnsupportedError, match="writes no text"):
+    with pytest.raises(UnsupportedError, match="generates no text"):
         load(encoder)
 
 

@@ -154,8 +154,8 @@ def test_a_dot_is_any_character_and_ends_may_be_chosen(tokens: GrammarTokens) ->
         (lambda: Grammar.gbnf('rot ::= "a"'), "the grammar cannot be read"),
         (lambda: Grammar.gbnf("root ::= other"), "the grammar cannot be read"),
         (lambda: Grammar.json_schema("{"), "the schema is no JSON"),
-        (lambda: Grammar.json_schema({"not": {}}), "the grammar cannot be kept to"),
-        (lambda: Grammar.json_schema({"enum": []}), "the grammar cannot be kept to"),
+        (lambda: Grammar.json_schema({"not": {}}), "the grammar cannot be enforced"),
+        (lambda: Grammar.json_schema({"enum": []}), "the grammar cannot be enforced"),
     ],
 )
 def test_what_is_no_grammar(tokens: GrammarTokens, make: Any, says: str) -> None:

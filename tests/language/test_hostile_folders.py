@@ -148,7 +148,7 @@ def _zeros(*shape: int) -> Array:
         ({"A": _zeros(4, 64), "B": _zeros(128, 4)}, {}, r"shape \[64, 4\]"),
         ({"A": _zeros(4, 64), "B": _zeros(32, 4)}, {}, r"shape \[64, 4\]"),
         ({"A": _zeros(3, 64), "B": _zeros(64, 3)}, {}, r"shape \[4, 64\]"),
-        ({"A": _zeros(4, 64), "A.default": _zeros(4, 64)}, {}, "there twice"),
+        ({"A": _zeros(4, 64), "A.default": _zeros(4, 64)}, {}, "occurs twice"),
         ({"A": np.zeros((4, 64), np.int8)}, {}, "is int8"),
         ({}, {"r": float("inf")}, "adapter_config"),
         ({}, {"lora_alpha": float("nan")}, "lora_alpha is nan"),

@@ -219,7 +219,7 @@ def test_seeds_have_64_bits(path: Path, seed: Any) -> None:
 
 @pytest.mark.parametrize("context", [16.0, "16", 0, 1, 1 << 40])
 def test_a_context_is_an_integer_within_the_models(path: Path, context: Any) -> None:
-    with pytest.raises(InputError, match="a context of"):
+    with pytest.raises(InputError, match=r"context is|a context of"):
         load(path, context=context)
 
 

@@ -317,12 +317,12 @@ def test_64_clients_at_a_time(model: LanguageModel, served: Served) -> None:
         ({"messages": HELLO, "tool_choice": "required"}, "tool_choice"),
         ({"messages": HELLO, "response_format": {"type": "json_schema"}}, "response_format"),
         ({"messages": HELLO, "response_format": {"type": "json_schema", "json_schema": {
-            "name": "x", "schema": {"type": "object", "not": {}}}}}, "cannot be kept to"),
+            "name": "x", "schema": {"type": "object", "not": {}}}}}, "cannot be enforced"),
         ({"messages": HELLO, "grammar": "root ::= ("}, "the grammar cannot be read"),
         ({"messages": HELLO, "grammar": r'root ::= "\UFFFFFFFF"'}, "the grammar cannot be read"),
-        ({"messages": HELLO, "grammar": "root ::= root"}, "cannot be kept to"),
+        ({"messages": HELLO, "grammar": "root ::= root"}, "cannot be enforced"),
         ({"messages": HELLO, "grammar": "#" * 65537}, "a grammar of 65537 characters"),
-        ({"messages": HELLO, "grammar": 'root ::= "a"', "response_format": JSON}, "two grammars"),
+        ({"messages": HELLO, "grammar": 'root ::= "a"', "response_format": JSON}, "at most one"),
         ({"messages": [{"role": "user", "content": "a" * 199}]}, "a prompt of 199 tokens"),
     ],
 )  # fmt: skip

@@ -40,7 +40,7 @@ WRONG: list[tuple[str, type[RlxError], str, Callable[[], Any]]] = [
     ("repeat", ShapeError, "a number of repeats is -1", lambda: rnp.repeat(X, -1)),
     ("repeat", ShapeError, "2 numbers of repeats for an axis of extent 3",
      lambda: rnp.repeat(X, [1, 2], axis=1)),
-    ("arange", ShapeError, "the step is 0; it must move", lambda: rnp.arange(0, 3, 0)),
+    ("arange", ShapeError, "the step is 0; it must not be 0", lambda: rnp.arange(0, 3, 0)),
     ("arange", ShapeError, "has 1000000000000 elements", lambda: rnp.arange(0.0, 1e12)),
     ("linspace", ShapeError, "has 1000000000000000000 elements",
      lambda: rnp.linspace(0, 1, 10**18)),

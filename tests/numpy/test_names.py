@@ -271,9 +271,9 @@ def test_a_grid_has_bins_for_each_axis_of_the_sample() -> None:
 
 
 def test_bits_are_no_fractions_and_bytes_are_unpacked() -> None:
-    with pytest.raises(DTypeError, match="bits are truths"):
+    with pytest.raises(DTypeError, match="packbits takes bools and integers"):
         rnp.packbits(np.ones(3))
-    with pytest.raises(DTypeError, match="bytes are unpacked"):
+    with pytest.raises(DTypeError, match="unpackbits takes u8"):
         rnp.unpackbits(np.array([256, 257]))
 
 

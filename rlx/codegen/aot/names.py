@@ -39,7 +39,7 @@ def artifact_name(name: str) -> Emitted:
     if usable_artifact_name(name) != name:
         raise UnsupportedError(
             f"an artifact cannot be called {name!r}",
-            remedy="pass name=: letters, digits and underscores, and no word of C or of rlx",
+            remedy="pass name=: letters, digits and underscores, no reserved word of C or rlx",
         )
     return identifier(name)
 

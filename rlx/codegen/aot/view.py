@@ -1,4 +1,4 @@
-"""What the templates of an artifact lay out, as plain data."""
+"""Views of kernels, tensors and constants of an artifact, as plain data for its templates."""
 
 from __future__ import annotations
 

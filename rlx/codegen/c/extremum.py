@@ -1,4 +1,4 @@
-"""The lesser and the greater of vectors, and their elements rounded.
+"""Elementwise minimum, maximum and rounding of vectors in C.
 
 clang turns `a < b ? a : b` in every lane into one instruction. GCC does so for scalars, but
 compares and blends vectors, in case a NaN were to count, and takes integers lane by lane where many

@@ -1,4 +1,4 @@
-"""Kernels whose positions are known at run time only.
+"""Gathers, scatters and dynamic slices: kernels whose indices are known at run time only.
 
 An index outside its range ends the kernel with a status before anything is accessed through
 it. Sums of slices run in ascending order of their position, so that results do not depend on

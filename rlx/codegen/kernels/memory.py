@@ -11,7 +11,7 @@ from rlx.ir.shape import upper
 def given(x: Reader) -> Buffer:
     """Return the buffer of an operand that has no fused producer."""
     if x.memory is None:
-        raise InternalError(f"{x.name} is computed on the way; its kernel takes what is stored")
+        raise InternalError(f"{x.name} has a fused producer; this kernel reads stored operands")
     return x.memory
 
 
@@ -19,7 +19,7 @@ def result(y: Writer) -> Buffer:
     """Return the buffer of a result that has no fused consumer."""
     y.grouped((tuple(range(len(y.shape))),))
     if y.memory is None:
-        raise InternalError(f"{y.name} is computed further; its kernel stores what it is")
+        raise InternalError(f"{y.name} has a fused consumer; this kernel stores its result")
     return y.memory
 
 

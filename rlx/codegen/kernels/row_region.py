@@ -1,4 +1,4 @@
-"""Folds and all that reads their results, a slice after another.
+"""Row regions: folds and the nodes that read their results, one slice after the other.
 
 The loops over a slice follow each other as the reductions need each other; it stays in the cache
 between them:

@@ -51,7 +51,7 @@ def generic_machine(triple: str | None, target: Target) -> Machine:
     if target.scalable_bytes:
         # LLVM 22 ends the process where it narrows masks of such vectors ("Cannot select")
         raise UnsupportedError(
-            f"LLVM makes no code for the scalable vectors of {target.cpu}",
+            f"the LLVM backend has no code for the scalable vectors (SVE) of {target.cpu}",
             remedy='use backend="c", or another target, such as "aarch64-i8mm"',
         )
     _initialize_all()
@@ -59,8 +59,8 @@ def generic_machine(triple: str | None, target: Target) -> Machine:
     architecture = triple.partition("-")[0]
     if architecture not in _BASES:
         raise UnsupportedError(
-            f"no objects are made for {triple} without a C compiler",
-            remedy=f"name a compiler in cc=, or take one of {', '.join(_BASES)}",
+            f"without a C compiler there are no objects for {triple}",
+            remedy=f"name a compiler in cc=, or use one of {', '.join(_BASES)}",
         )
     cpu, features, abi = _BASES[architecture]
     if architecture == target.architecture:

@@ -163,7 +163,9 @@ def all_reduce_done(total: TensorType, request: TensorType, x: TensorType) -> Te
 
 def _require_axis(communicator: TensorType | None, axis_size: int) -> None:
     if axis_size < 1:
-        raise ShapeError(f"axis_size is {axis_size}", remedy="give the axis a member or more")
+        raise ShapeError(
+            f"axis_size is {axis_size}; it must be at least 1", remedy="give 1 or more"
+        )
     if communicator is not None and communicator != TensorType(DType.I64, ()):
         raise DTypeError(
             f"the communicator has type {communicator}; it must be {TensorType(DType.I64, ())}",

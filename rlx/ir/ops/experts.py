@@ -220,7 +220,7 @@ def grouped_dequant_matmul(
         return x.with_shape((x.shape[0], rows))
     if not isinstance(rows, int) or count < 1 or rows % count:
         raise ShapeError(
-            f"{rows} rows of blocks are not those of {count} experts",
+            f"{rows} rows of blocks are not divisible by {count} experts",
             remedy="stack the matrices of all experts, which have equally many rows",
         )
     return x.with_shape((x.shape[0], rows // count))

@@ -74,7 +74,8 @@ def gather_backward(dy: TensorType, indices: TensorType, *, axis: int, size: Ext
     if dy.shape[position:end] != indices.shape:
         raise ShapeError(
             f"dy has shape {dy.describe_shape()}; from axis {position} on it must hold the "
-            f"shape of indices, {indices.describe_shape()}"
+            f"shape of indices, {indices.describe_shape()}",
+            remedy="pass the cotangent of gather's result",
         )
     return dy.with_shape((*dy.shape[:position], size, *dy.shape[end:]))
 
@@ -88,7 +89,8 @@ def scatter(name: str, doc: str, takes: str, *traits: Trait) -> SingleResultOp:
         if updates.shape[: indices.rank] != indices.shape:
             raise ShapeError(
                 f"updates has shape {updates.describe_shape()}; it must begin with the shape of "
-                f"indices, {indices.describe_shape()}"
+                f"indices, {indices.describe_shape()}",
+                remedy="give one update for each index",
             )
         return updates.with_shape((size, *updates.shape[indices.rank :]))
 

@@ -120,7 +120,9 @@ def fake_quantize_ema(
     `decay * state + (1 - decay) * own`; a state of 0 is the first batch's own scale.
     """
     if not 0 <= decay <= 1:
-        raise GraphError(f"decay is {decay}", remedy="give a number from 0 to 1, for example 0.99")
+        raise GraphError(
+            f"decay is {decay}; it must be in [0, 1]", remedy="give a share, such as 0.99"
+        )
     own = _scale_of(x, None, bits, axis)
     _require_channels("state", state, own.shape[0])
     _require_float("state", state)
@@ -268,7 +270,7 @@ def _scale_of(x: Value, scale: Value | None, bits: int, axis: int | None) -> Val
     """Return the scales as `[channels]`: those given, or those of the batch."""
     _require_float("x", x)
     if bits not in LARGEST:
-        raise GraphError(f"bits is {bits}", remedy="give 8, 4 or 2")
+        raise GraphError(f"bits is {bits}; it must be 8, 4 or 2", remedy="pass bits=8")
     if scale is None:
         found = _largest(x, axis) / float(LARGEST[bits])
     else:

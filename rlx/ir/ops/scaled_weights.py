@@ -80,7 +80,10 @@ def scaled_dequant_matmul(
     require_dtype(x.type, "f32", "x")
     rows = x.shape[-1] if x.rank else 0
     if not isinstance(rows, int):
-        raise ShapeError(f"x has shape {x.type.describe_shape()}; its last extent must be known")
+        raise ShapeError(
+            f"x has shape {x.type.describe_shape()}; its last extent must be known",
+            remedy="bind the symbol of that extent to a number",
+        )
     weights = decode_weights(codes, scale, zero_point, scheme=scheme, rows=rows)
     return matmul(x, weights)
 

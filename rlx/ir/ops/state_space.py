@@ -200,14 +200,20 @@ def _zeros(graph: Graph, dtype: DType, shape: Shape) -> Value:
 
 def _shape(x: Value, rank: int, name: str) -> Shape:
     if x.rank != rank:
-        raise ShapeError(f"{name} has shape {x.type.describe_shape()}; its rank must be {rank}")
+        raise ShapeError(
+            f"{name} has shape {x.type.describe_shape()}; its rank must be {rank}",
+            remedy="add or drop axes with reshape",
+        )
     return x.shape
 
 
 def _require(name: str, value: Value, shape: Shape) -> None:
     if value.shape != shape:
         wanted = value.type.with_shape(shape).describe_shape()
-        raise ShapeError(f"{name} has shape {value.type.describe_shape()}; it must be {wanted}")
+        raise ShapeError(
+            f"{name} has shape {value.type.describe_shape()}; it must be {wanted}",
+            remedy="reshape or slice it to that shape",
+        )
 
 
 __all__ = ["gated_delta_net", "selective_scan"]

@@ -109,7 +109,10 @@ def scan_backward_xs(
 ) -> Value:
     """Pull `upstream` back through a scan, as `scan_backward`, to the rows of operand `xs_idx`."""
     if not 0 <= xs_idx < len(xs):
-        raise GraphError(f"xs_idx is {xs_idx}; it must be in 0..{len(xs) - 1}, the scanned xs")
+        raise GraphError(
+            f"xs_idx is {xs_idx}; it must be in 0..{len(xs) - 1}, the scanned xs",
+            remedy="give the position of an operand in xs",
+        )
     sweep = Sweep.of(
         init, trajectory, upstream, xs, body_vjp, length, save_trajectory, num_checkpoints,
         forward_body,

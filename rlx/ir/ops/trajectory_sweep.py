@@ -40,7 +40,8 @@ class Sweep:
             _require_rows("upstream", upstream, init, [length, segments.count])
         elif upstream.type != init.type:
             raise ShapeError(
-                f"upstream has type {upstream.type}; it must be the carry's, {init.type}"
+                f"upstream has type {upstream.type}; it must be the carry's, {init.type}",
+                remedy="pass the cotangent of the last carry",
             )
         rows = [row_of(x, length) for x in xs]
         _require_pullback(body_vjp, init.type, rows)
@@ -186,7 +187,10 @@ def _require_rows(what: str, value: Value, init: Value, counts: Sequence[int]) -
     allowed = [init.type.with_shape((count, *init.shape)) for count in dict.fromkeys(counts)]
     if value.type not in allowed:
         listed = " or ".join(map(str, allowed))
-        raise ShapeError(f"{what} has type {value.type}; it must be {listed}")
+        raise ShapeError(
+            f"{what} has type {value.type}; it must be {listed}",
+            remedy="pass one row for each step, or for each segment",
+        )
 
 
 def _require_pullback(body: Graph, carry: TensorType, rows: Sequence[TensorType]) -> None:
@@ -194,7 +198,7 @@ def _require_pullback(body: Graph, carry: TensorType, rows: Sequence[TensorType]
     if len(seeds) != 1:
         raise GraphError(
             f"body {body.name!r} has no input called {_SEED!r}",
-            remedy="it is the cotangent of the next carry",
+            remedy="add it: the cotangent of the next carry",
         )
     expected = [carry if is_seed(v) else None for v in body.inputs]
     given = iter((carry, *rows))
@@ -202,7 +206,8 @@ def _require_pullback(body: Graph, carry: TensorType, rows: Sequence[TensorType]
     if len(body.inputs) != len(rows) + 2:
         raise GraphError(
             f"body {body.name!r} takes {len(body.inputs)} inputs; it must take the carry, "
-            f"{len(rows)} rows and {_SEED!r}"
+            f"{len(rows)} rows and {_SEED!r}",
+            remedy="declare one input for each of these",
         )
     require_inputs(body, types)
     found, due = tuple(output.type for output in body.outputs), (carry, *rows)
@@ -210,7 +215,8 @@ def _require_pullback(body: Graph, carry: TensorType, rows: Sequence[TensorType]
         listed, wanted = (", ".join(map(str, types)) for types in (found, due))
         raise GraphError(
             f"body {body.name!r} returns {listed}; it must return the cotangents of carry and "
-            f"rows, {wanted}"
+            f"rows, {wanted}",
+            remedy="return one cotangent for each of them, in this order",
         )
 
 

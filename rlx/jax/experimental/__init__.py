@@ -1,4 +1,4 @@
-"""What of `jax.experimental` is there: callbacks, checks, widths of types, `odeint`, `jet`."""
+"""The supported part of `jax.experimental`: callbacks, checks, widths of types, `odeint`, `jet`."""
 
 from contextlib import AbstractContextManager
 

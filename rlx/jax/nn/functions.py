@@ -96,7 +96,9 @@ def standardize(
     """
     if algorithm not in ("fast", "stable"):
         raise InputError(
-            f"algorithm is {algorithm!r}; it must be 'fast' or 'stable'", source=calling_source()
+            f"algorithm is {algorithm!r}; it must be 'fast' or 'stable'",
+            source=calling_source(),
+            remedy="pass algorithm='fast' or algorithm='stable'",
         )
     by_squares = mean is not None and algorithm == "fast"  # without cancellation otherwise
     mean = rnp.mean(x, axis, keepdims=True, where=where) if mean is None else mean

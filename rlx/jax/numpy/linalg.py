@@ -21,7 +21,7 @@ def matrix_rank(  # type: ignore[no-redef]  # a ratio of the largest singular va
     """How many singular values are larger than `rtol`, which is no ratio, in spite of its name."""
     if rtol is not None and tol is not None:
         raise InputError(
-            f"matrix_rank: rtol={rtol!r} and tol={tol!r} are one limit",
+            f"matrix_rank: rtol={rtol!r} and tol={tol!r} are two names of one limit",
             source=calling_source(),
             remedy="pass one of them",
         )

@@ -1,4 +1,4 @@
-"""Choices among boxes, and counts of words: how much they give depends on the data."""
+"""Operators whose result sizes depend on data: choices among boxes, counts of words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives through decompositions: an op's rule is that of the ops that spell it.
+"""Derivatives through decompositions: an op is differentiated as the ops of its formula.
 
 The formula is differentiated in a graph of its own, because operands may depend on each other
 in the graph around; what the derivative needs is grafted back.

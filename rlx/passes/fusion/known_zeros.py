@@ -1,4 +1,4 @@
-"""Known zeros: how many terms each element of a value has whose factors are no absent entries."""
+"""Known zeros: the number of terms of each element that have no structural zero as a factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharing of kernels: fused bodies that differ in numbers alone become equal, the numbers operands.
+"""Sharing of kernels: fused bodies that differ in constants alone take these as operands.
 
     %3 = fused %0, %1 {body = matmul, mul 0.5}           %c = constant [0.5]
     %4 = fused %3, %2 {body = matmul, mul 0.7}     ->    %3 = fused %0, %1, %c {body = matmul, mul}

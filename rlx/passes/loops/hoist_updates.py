@@ -1,4 +1,4 @@
-"""Hoisting of updates out of choices: what a choice writes into an array, not the array, is chosen.
+"""Rewrite select(c, update(x, i, v), x) to update(x, i, select(c, v, x[i])).
 
 `cond(p, lambda x: x.at[i].set(v), lambda x: x, x)` in a loop would copy `x` at every step: each
 branch has its array to itself. Blocks and places are small, and the one update after the choice

@@ -1,4 +1,4 @@
-"""Calls of functions with stated derivatives, where nothing takes a derivative any more.
+"""Inlining of calls with custom derivatives, after all differentiation.
 
 The rules of such calls, and the rules of the calls in these, may be a hundred times what runs:
 they go before anything walks over them.

@@ -1,4 +1,4 @@
-"""Systems whose matrix is a function."""
+"""Linear systems whose matrix is a function."""
 
 from rlx.public_names import names_of as _names_of
 from rlx.scipy.sparse import linalg as linalg

@@ -73,11 +73,13 @@ def sph_harm_y(
     """
     if diff_n:
         raise InputError(
-            f"diff_n is {diff_n}; derivatives are not given",
-            remedy="use rlx.grad, or leave it away",
+            f"diff_n is {diff_n}; it must be 0",
+            remedy="leave diff_n out, and differentiate by rlx.grad",
         )
     if n_max is None and isinstance(n, TracedArray):
-        raise InputError("n is traced and n_max is not given", remedy="pass the largest degree")
+        raise InputError(
+            "n is traced and n_max is not given", remedy="pass the largest degree as n_max="
+        )
     most = int(np.max(np.asarray(n), initial=0)) if n_max is None else n_max
     return _sph_harm(n, m, theta, phi, most)
 

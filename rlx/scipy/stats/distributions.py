@@ -1,4 +1,4 @@
-"""The distributions: each is its formulas."""
+"""The distributions, each by its formulas."""
 
 from __future__ import annotations
 

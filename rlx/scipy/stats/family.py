@@ -93,7 +93,10 @@ class Continuous:
     def ppf(self, q: Any, *args: Any, **named: Any) -> Any:
         """The number with `cdf` q; NaN where `q` is no probability."""
         if self.quantile is None:
-            raise UnsupportedError(f"{self.name} has no ppf", remedy="solve for it with cdf")
+            raise UnsupportedError(
+                f"{self.name} has no ppf",
+                remedy="find the quantile from cdf, for instance by bisection",
+            )
         return self._at(_within_shares(self.quantile), q, args, named)
 
     def isf(self, q: Any, *args: Any, **named: Any) -> Any:

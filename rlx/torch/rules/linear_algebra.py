@@ -133,7 +133,7 @@ def lu_factor_ex(x: Any, *, pivot: bool = True, check_errors: bool = False) -> t
 
 def _require_pivots(pivot: bool) -> None:
     if not pivot:
-        raise UnsupportedError("LU without pivots is not there", remedy="use pivot=True")
+        raise UnsupportedError("LU without pivots is not supported", remedy="use pivot=True")
 
 
 @rule("linalg_lu")
@@ -310,7 +310,7 @@ def geqrf(x: Any) -> tuple[Any, Any]:
         return matrix, rnp.where(rnp.equal(places, step), factor, factors)
 
     if x.value.dtype.is_complex:
-        raise UnsupportedError("geqrf of complex matrices is not there", remedy="use qr")
+        raise UnsupportedError("geqrf of complex matrices is not supported", remedy="use qr")
     start = (x, rnp.zeros((*x.shape[:-2], count), x.value.dtype))
     found: tuple[Any, Any] = rlx.fori_loop(0, count, reflect, start)
     return found

@@ -1,4 +1,4 @@
-"""sin, cos and tan of arguments below `NEAR`, for code where one value waits for another.
+"""sin, cos and tan of arguments below `NEAR`, for scalar code.
 
 The functions of `trigonometry` have no branches and serve every finite argument, which costs a
 product of many words. Where nothing runs in vectors, a branch is cheaper: these, and for larger

@@ -1,4 +1,4 @@
-"""Derivatives that the user stated; the mode without one differentiates the body."""
+"""Custom derivatives of users; the mode without one differentiates the body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that hold a sub-program, and ops that say when: the batch axis passes through them."""
+"""Checkpoints and barriers: the batch axis passes through them."""
 
 from __future__ import annotations
 
