@@ -91,7 +91,7 @@ class Batch:
         return token
 
     def begin(self, slot: int, text: Text) -> None:
-        """Copy to a slot the longest prefix of a text that any slot has cached, and drop the rest."""
+        """Copy to a slot the longest prefix of a text that any slot has; drop all else."""
         before = [] if text.pooling else text.tokens[:-1]
         common = {other: self._usable(kept, before) for other, kept in self.kept.items()}
         own = common.get(slot, 0)
