@@ -112,7 +112,7 @@ def _leaks() -> Any:
 
 TRACING: list[Mistake] = [
     (DTypeError, r"where: ", of(lambda x: rnp.where(x > 0, x), X)),  # type: ignore[call-overload]
-    (ConcretizationError, r"nonzero gives a number", of(lambda x: rnp.where(x > 0), X)),
+    (ConcretizationError, r"nonzero returns a number", of(lambda x: rnp.where(x > 0), X)),
     (ConcretizationError, r"Python condition .* type bool", of(_branch, X)),
     (ConcretizationError, r"float\(\) .* type f32\[2, 3\]", of(lambda x: float(x), X)),
     (ConcretizationError, r"int\(\) .* type f32\[2, 3\]", of(lambda x: int(x), X)),
@@ -232,7 +232,7 @@ REMEDIES: list[tuple[Use, str]] = [
     (of(lambda x, i: x[: i[0]], X, I), "dynamic_slice"),
     (of(lambda x, y: x[y], X, Y), "astype"),
     (of(lambda x: rnp.where(x > 0, x), X), "where(condition, x, y)"),  # type: ignore[call-overload]
-    (of(lambda x: rnp.where(x > 0), X), "pass how many to give"),
+    (of(lambda x: rnp.where(x > 0), X), "pass the number of elements"),
     (of(lambda x: x & x, X), "compare first"),
     (lambda: rlx.jit(lambda x, _: x)(X, "fast"), "static_argnames"),
 ]

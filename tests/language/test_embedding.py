@@ -179,7 +179,7 @@ def test_word_pieces_without_an_unknown_one_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     keys = {"tokenizer.ggml.model": "bert", "tokenizer.ggml.tokens": ["▁a", "[CLS]"]}
     path.write_bytes(gguf_file(keys, {}))
-    with pytest.raises(FormatError, match=r"has no \[UNK\]"):
+    with pytest.raises(FormatError, match=r"lacks \[UNK\]"):
         TextTokenizer.of(read(path))
 
 

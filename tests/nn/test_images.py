@@ -138,7 +138,7 @@ def unknown(method: str) -> Any:
         (lambda: nn.max_pool(X, 2, layout="CHWN"), "layout is 'CHWN'"),
         (lambda: nn.max_pool(X[0, 0], 2), "x has 2 axes"),
         (lambda: nn.avg_pool(X, 2, padding=(1, 2, 3)), "has 3 entries for 2 spatial axes"),
-        (lambda: nn.resize(X), "exactly one says"),
+        (lambda: nn.resize(X), "exactly one of them must be given"),
         (lambda: nn.resize(X, 4, unknown("lanczos")), "method is 'lanczos'; it must be one"),
         (lambda: nn.batch_norm(X, GAMMA, BETA, MEAN, VARIANCE, training=True, momentum=2),
          "momentum is 2"),

@@ -115,7 +115,7 @@ def test_a_shape_that_fits_both_layouts_or_none() -> None:
     assert not np.allclose(run(ops.attention, q, q, q, **heads, layout="bshd"), front)
     for shape, message in {
         (1, 3, 5, 3): "5 heads of 3, and num_heads is 2",
-        (1, 2, 5, 4): "axis 3 must be 3",
+        (1, 2, 5, 4): "axis 3 must have extent 3",
         (1, 1, 2, 5, 3): "its rank must be 2, 3 or 4",
     }.items():
         with pytest.raises(ShapeError, match=message):
