@@ -261,8 +261,7 @@ class ExpressionEmitter:
             case Unary(op, x):
                 return vectors.unary(prelude, op, type, self.code(x))
             case Binary(op, a, b):
-                left, right = self._operands(a, b, op in vectors.TAKES_SCALARS)
-                return vectors.binary(prelude, op, type, left, right)
+                return self._vector_binary(op, type, a, b)
             case Select(condition, a, b):
                 size = type.prim.size
                 function = prelude.select(type, mask_type(type.lanes, size))
@@ -291,17 +290,28 @@ class ExpressionEmitter:
             case _:
                 raise TypeError(f"{expr!r} is not a vector expression")
 
-    def _operands(self, a: Expr, b: Expr, takes_scalars: bool) -> tuple[Code, Code]:
+    def _vector_binary(self, op: BinaryOp, type: ValueType, a: Expr, b: Expr) -> Code:
+        takes_scalars = vectors.takes_scalars(op, type.prim)
+        left, right = self._operands(a, b, takes_scalars, op in _BITWISE)
+        is_shift = op in (BinaryOp.SHL, BinaryOp.LSHR)
+        if is_shift and takes_scalars and isinstance(b, (Const, Splat)):
+            return vectors.shift(self.prelude, op, type, left, right)
+        return vectors.binary(self.prelude, op, type, left, right)
+
+    def _operands(
+        self, a: Expr, b: Expr, takes_scalars: bool, is_bitwise: bool = False
+    ) -> tuple[Code, Code]:
         """Emit vector operands; one may stay a scalar where C spreads it over the lanes."""
-        if takes_scalars and a.type.prim.is_float:
+        if takes_scalars:
             if isinstance(b, (Const, Splat)):
-                return self.code(a), self._one_lane(b)
+                return self.code(a), self._one_lane(b, is_bitwise)
             if isinstance(a, (Const, Splat)):
-                return self._one_lane(a), self.code(b)
+                return self._one_lane(a, is_bitwise), self.code(b)
         return self.code(a), self.code(b)
 
-    def _one_lane(self, x: Const | Splat) -> Code:
-        return self.code(x.x if isinstance(x, Splat) else Const(x.value, ValueType(x.type.prim)))
+    def _one_lane(self, x: Const | Splat, is_bitwise: bool = False) -> Code:
+        lane = x.x if isinstance(x, Splat) else Const(x.value, ValueType(x.type.prim))
+        return self._mask_code(lane) if is_bitwise else self.code(lane)
 
     def _splat(self, x: Expr, type: ValueType) -> Code:
         return call(self.prelude.splat(type), self.code(x))
@@ -373,7 +383,7 @@ class ExpressionEmitter:
 
     def _compare(self, relation: CompareOp, a: Expr, b: Expr, size: int) -> Code:
         if a.type.prim is not Prim.BOOL:
-            left, right = self._operands(a, b, True)
+            left, right = self._operands(a, b, vectors.compares_scalars(a.type.prim))
             return vectors.compare(self.prelude, relation, a.type, left, right)
         type = mask_type(a.type.lanes, size)
         # A true lane is -1, which orders below 0: compare with the sides exchanged.

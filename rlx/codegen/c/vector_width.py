@@ -50,6 +50,7 @@ from rlx.codegen.loops.visit import (
     all_expressions,
     blocks,
     expressions,
+    functions_called,
     functions_of,
     map_blocks,
     walk,
@@ -210,8 +211,8 @@ def _is_plain_arithmetic(loop: For) -> bool:
     if loop.kind is not LoopKind.SIMD or loop.accumulators:
         return False
     nodes = [e for s in walk(loop.body) for root in expressions(s) for e in walk_expression(root)]
-    called = [e.function for e in nodes if isinstance(e, Call) and _is_double(e)]
-    inside = [e for f in called for let in f.lets for e in walk_expression(let.value)]
+    called = [functions_called([e]) for e in nodes if isinstance(e, Call) and _is_double(e)]
+    inside = [e for functions in called for e in _computed((), functions)]
     work = [e for e in (*nodes, *inside) if isinstance(e, (Binary, Fma)) and _is_double(e)]
     return len(work) >= _HEAVY and all(map(_has_vector_form, nodes))
 

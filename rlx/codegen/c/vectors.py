@@ -17,14 +17,27 @@ from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Prim, UnaryOp, ValueTyp
 
 _WRAPS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.SHL)
 _DIVIDES = (BinaryOp.DIV, BinaryOp.MOD)
-TAKES_SCALARS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV)
-"""Float operations of which one operand may be a scalar."""
+_OPERATORS = {
+    True: (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV),
+    False: (BinaryOp.AND, BinaryOp.OR, BinaryOp.XOR, BinaryOp.SHL, BinaryOp.SHR, BinaryOp.LSHR),
+}
+"""Operators in C of floats, and of integers: the others are functions."""
 
 _Builder: TypeAlias = Callable[[str], Code]
 
 
 def mask_type(lanes: int, size: int) -> ValueType:
     return ValueType(mask_prim(size), lanes)
+
+
+def takes_scalars(op: BinaryOp, prim: Prim) -> bool:
+    """True if one operand may be a scalar: no literal of a narrow integer, which C widens."""
+    return op in _OPERATORS[prim.is_float] and compares_scalars(prim)
+
+
+def compares_scalars(prim: Prim) -> bool:
+    """True if vectors are compared with a scalar of `prim` as it is."""
+    return prim.is_float or prim.size >= 4
 
 
 def unary(prelude: Prelude, op: UnaryOp, type: ValueType, x: Code) -> Code:
@@ -49,6 +62,12 @@ def binary(prelude: Prelude, op: BinaryOp, type: ValueType, a: Code, b: Code) ->
     if op in _WRAPS and type.prim.is_signed:
         return call(prelude.vector_wrapping(op, type), a, b)
     return infix(a, SIGNS[op], b)
+
+
+def shift(prelude: Prelude, op: BinaryOp, type: ValueType, a: Code, places: Code) -> Code:
+    """Shift the bits of all lanes by one number of places."""
+    sign = "<<" if op is BinaryOp.SHL else ">>"
+    return _as_unsigned(prelude, type, lambda bits: infix(cast(bits, a), sign, places))
 
 
 def compare(prelude: Prelude, op: CompareOp, type: ValueType, a: Code, b: Code) -> Code:

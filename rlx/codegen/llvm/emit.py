@@ -22,7 +22,7 @@ from rlx.codegen.llvm.statements import BEGIN, END, FAULT, StatementEmitter
 from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from rlx.codegen.loops.nodes import Block, Buffer, Call, Kernel, Module
 from rlx.codegen.loops.passes.vectorize import vectorize
-from rlx.codegen.loops.visit import blocks, evaluated
+from rlx.codegen.loops.visit import blocks, count_lets, evaluated
 from rlx.codegen.parts import divide
 from rlx.codegen.text import identifier, llvm_comment
 from rlx.dataclass import dataclass
@@ -150,7 +150,7 @@ def _called_functions(body: Block, *, within_loops: bool = False) -> set[str]:
         for call in evaluated(statement):
             if isinstance(call, Call):
                 name = function_name(call.function, call.args[0].type.lanes)
-                copies[name] += len(call.function.lets) if within_loops else 1
+                copies[name] += count_lets(call) if within_loops else 1
     most = _MOST_INLINED_LETS if within_loops else _MOST_INLINED
     return called | {name for name, count in copies.items() if count > most}
 

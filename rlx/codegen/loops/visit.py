@@ -276,12 +276,21 @@ def rewrite_own(statement: Stmt, rewrite: Rewrite) -> Stmt:
 
 def functions_of(kernels: Iterable[Kernel]) -> tuple[Function, ...]:
     """Return the functions that kernels call, directly or not, callees before callers."""
+    return functions_called(expr for kernel in kernels for expr in all_expressions(kernel.body))
+
+
+def functions_called(expressions: Iterable[Expr]) -> tuple[Function, ...]:
+    """Return the functions that are called at expressions, and those that these call, before."""
     ordered: dict[str, Function] = {}
-    for kernel in kernels:
-        for expr in all_expressions(kernel.body):
-            if isinstance(expr, Call):
-                _collect(expr.function, ordered)
+    for expr in expressions:
+        if isinstance(expr, Call):
+            _collect(expr.function, ordered)
     return tuple(ordered.values())
+
+
+def count_lets(call: Call) -> int:
+    """Return how many named values a function has, and those that it calls."""
+    return sum(len(function.lets) for function in functions_called([call]))
 
 
 def _collect(function: Function, ordered: dict[str, Function]) -> None:

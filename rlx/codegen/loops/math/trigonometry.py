@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 
-from rlx.codegen.loops.expr import E, const, fma, lshr, maximum, select
+from rlx.codegen.loops.expr import E, call, const, fma, lshr, maximum, select
 from rlx.codegen.loops.math import coefficients
 from rlx.codegen.loops.math.define import FunctionBuilder, math_function
-from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.nodes import Function, Prim
 
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
 # The first 1216 bits of 2 / pi after the binary point.
@@ -40,7 +41,7 @@ def signed(word: int, bits: int) -> int:
 
 
 def reduce_argument(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
-    """Return the quadrant (i32) and the remainder from it as a value and a small correction."""
+    """Return the quadrant, an integer, and the remainder from it in two numbers."""
     reduced = (_reduce_f32 if m.prim is Prim.F32 else _reduce_f64)(m, magnitude)
     return unless_small(m, magnitude, reduced)
 
@@ -50,7 +51,7 @@ def unless_small(m: FunctionBuilder, magnitude: E, reduced: tuple[E, E, E]) -> t
     quadrant, high, low = reduced
     small = m.let("small", magnitude < math.pi / 4)
     return (
-        m.let("quadrant", select(small, const(0, Prim.I32), quadrant)),
+        m.let("quadrant", select(small, const(0, quadrant.type.prim), quadrant)),
         m.let("r", select(small, magnitude, high)),
         m.let("r_low", select(small, m.constant(0.0), low)),
     )
@@ -68,7 +69,7 @@ def pick_window(
         chosen = m.let("chosen", (start & stage).ne(0))
         keep = count + stage - 1
         row = [
-            m.let("two_over_pi", select(chosen, row[i + stage], row[i]))
+            m.let("word", select(chosen, row[i + stage], row[i]))
             if i + stage < len(row)
             else row[i]
             for i in range(min(keep, len(row)))
@@ -116,7 +117,7 @@ def _reduce_f64(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
     limbs = _multiply(m, significand, window)
     upper = m.let("upper", (limbs[0] << 32) | limbs[1])
     lower = m.let("lower", (limbs[2] << 32) | limbs[3])
-    quadrant = (lshr(upper, 62) + (lshr(upper, 61) & 1)).cast(Prim.I32)
+    quadrant = lshr(upper, 62) + (lshr(upper, 61) & 1)
     return quadrant, *_fraction_to_radians(m, m.let("upper", (upper << 2) | lshr(lower, 62)), lower)
 
 
@@ -200,20 +201,41 @@ def tangent_of(m: FunctionBuilder, x: E, quadrant: E, r: E, low: E) -> E:
     return (m.bits(value) ^ (m.bits(x) & m.format.sign_bit)).bitcast(m.prim)
 
 
+@cache
+def sine_of_turned(prim: Prim) -> Function:
+    """Return the function of an angle and a number of quarters, 0 or 1, that turn it.
+
+    It has the sine's sign of a negative angle, and the cosine's where it is turned.
+    """
+    m = FunctionBuilder(prim)
+    params = m.parameter("x", prim), m.parameter("quarters", m.format.integer)
+    x, quarters = map(E, params)
+    magnitude = m.let("magnitude", abs(x))
+    quadrant, r, low = reduce_argument(m, magnitude)
+    turned = m.let("turned", quadrant + quarters)
+    sine, cosine = sine_and_cosine(m, r, low)
+    value = m.bits(flip_sign(m, select((turned & 1).ne(0), cosine, sine), turned))
+    sign = m.bits(x) & m.format.sign_bit & (quarters - 1)
+    value = (value ^ sign).bitcast(prim)
+    result = select(magnitude < math.inf, value, m.constant(math.nan))
+    doc = "Sine of an angle plus no or one quarter of a turn, for the full range."
+    return Function(f"sine_of_turned_{prim}", params, tuple(m.lets), result.node, doc)
+
+
+def _turned(m: FunctionBuilder, x: E, quarters: int) -> E:
+    return call(sine_of_turned(m.prim), x, const(quarters, m.format.integer))
+
+
 @math_function(f32=1.0, f64=1.0)
 def sin(m: FunctionBuilder, x: E) -> E:
     """Sine, for the full range; NaN at infinity."""
-    magnitude = m.let("magnitude", abs(x))
-    value = sine_of(m, x, *reduce_argument(m, magnitude))
-    return select(magnitude < math.inf, value, m.constant(math.nan))
+    return _turned(m, x, 0)
 
 
 @math_function(f32=1.0, f64=1.0)
 def cos(m: FunctionBuilder, x: E) -> E:
     """Cosine, for the full range; NaN at infinity."""
-    magnitude = m.let("magnitude", abs(x))
-    value = cosine_of(m, *reduce_argument(m, magnitude))
-    return select(magnitude < math.inf, value, m.constant(math.nan))
+    return _turned(m, x, 1)
 
 
 @math_function(f32=2.0, f64=2.0)
