@@ -69,6 +69,8 @@ def test_vectors() -> None:
     cov = a @ a.T + np.eye(3)
     found = stats.multivariate_normal.logpdf(x, np.ones(3), cov)
     np.testing.assert_allclose(found, scipy.multivariate_normal.logpdf(x, np.ones(3), cov))
+    with pytest.raises(UnsupportedError, match="allow_singular"):
+        stats.multivariate_normal.logpdf(x, np.ones(3), cov, allow_singular=True)
     shares, alpha = np.array([0.2, 0.3, 0.5]), np.array([1.5, 2.0, 3.0])
     found = stats.dirichlet.logpdf(shares, alpha)
     np.testing.assert_allclose(found, scipy.dirichlet.logpdf(shares, alpha))

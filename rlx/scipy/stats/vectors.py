@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.errors import UnsupportedError
+from rlx.ir.source_lines import calling_source
 from rlx.numpy import linalg
 from rlx.scipy import special
 from rlx.tracing.apply import function, inexact
@@ -17,8 +19,13 @@ class MultivariateNormal:
     @staticmethod
     @function
     def logpdf(x: Any, mean: Any, cov: Any, allow_singular: Any = None) -> Any:
-        """The logarithm of the density."""
-        del allow_singular
+        """The logarithm of the density; `cov` is positive definite."""
+        if allow_singular:
+            raise UnsupportedError(
+                "allow_singular is True, and a singular covariance has no density",
+                source=calling_source(),
+                remedy="add a small multiple of the identity to cov",
+            )
         x, mean, cov = inexact(x, mean, cov)
         if not mean.shape:
             return -0.5 * (rnp.square(x - mean) / cov + math.log(2 * math.pi) + rnp.log(cov))

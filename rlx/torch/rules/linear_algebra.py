@@ -258,27 +258,6 @@ def _column(x: Any, default: float) -> Any:
     return rnp.expand_dims(x, -1) if hasattr(x, "ndim") else x
 
 
-@rule("linalg_lstsq")
-def lstsq(
-    a: Any, b: Any, rcond: float | None = None, *, driver: str | None = None
-) -> tuple[Any, Any, Any, Any]:
-    """Solutions by QR or, for matrices that are wide, by the pseudo-inverse."""
-    del rcond, driver
-    is_vector = b.ndim == a.ndim - 1
-    columns = rnp.expand_dims(b, -1) if is_vector else b
-    found = rnp.matmul(linalg.pinv(a), columns)
-    rows, width = a.shape[-2:]
-    batch = a.shape[:-2]
-    real = a.value.dtype.part
-    residuals = rnp.zeros((0,), real)
-    if rows > width:
-        apart = rnp.abs(rnp.matmul(a, found) - columns)
-        residuals = rnp.sum(rnp.square(apart), -2)
-    found = rnp.squeeze(found, -1) if is_vector else found
-    rank = rnp.full(batch, min(rows, width), "i64")
-    return found, residuals, rank, rnp.zeros((0,), real)
-
-
 @rule("ormqr")
 def ormqr(x: Any, factors: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     return lax.linalg.ormqr(x, factors, other, left=left, transpose=transpose)
