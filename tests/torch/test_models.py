@@ -21,7 +21,7 @@ from tests.torch.models import DECODER, MODELS, text  # noqa: E402
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.filterwarnings("ignore")
 def test_results_and_gradients_err_as_those_of_eager_mode(name: str) -> None:
-    assert not list(disagreements(errors(name)))
+    assert not list(disagreements(name, errors(name)))
 
 
 @pytest.mark.slow
