@@ -2,7 +2,8 @@
 
     python -m bench.embedded.peers
 
-Needs the packages `ziglang`, `casadi`, `tinygrad` and `wasmtime`, `arm-none-eabi-gcc`, and QEMU.
+Needs the packages `ziglang`, `casadi`, `tinygrad` (which calls clang) and `wasmtime`,
+`arm-none-eabi-gcc`, and QEMU.
 Executed instructions: QEMU's of two runs less those of one, clang at -O2; on WebAssembly, the fuel
 of wasmtime, which is one for an instruction; on a Cortex-M, those of `arm-none-eabi-gcc -Os`. Code,
 constants, memory and stack are of the Cortex-M4; libm's code does not count.
