@@ -49,7 +49,7 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
         os.fsencode(path)
     except UnicodeEncodeError as error:
         raise FormatError(
-            f"the path {str(path)!r} is no name of a file: {error.reason}", remedy="check the path"
+            f"the path {str(path)!r} cannot name a file: {error.reason}", remedy="check the path"
         ) from error
     number = os.open(path, _FLAGS)
     mode = os.fstat(number).st_mode

@@ -122,7 +122,7 @@ def positive(text: str) -> int:
 def seed(text: str) -> int:
     """Parse a seed of random numbers: 0 or more."""
     if not text.isdigit():
-        raise ArgumentTypeError(f"{text!r} is no seed; it must be a number, 0 or more")
+        raise ArgumentTypeError(f"{text!r} is not a seed; it must be a number, 0 or more")
     return int(text)
 
 

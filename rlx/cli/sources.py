@@ -221,7 +221,7 @@ def _load_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise FormatError(
-            f"{path} is no Python file",
+            f"{path} is not a Python file",
             remedy="give FILE.py:FUNCTION, a .onnx model or a graph file",
         )
     module = importlib.util.module_from_spec(spec)

@@ -64,7 +64,7 @@ def load(path: str | Path, like: Any, *, limits: LoadLimits | None = None) -> An
         found = read_safetensors(path, limits).arrays
     except OSError as error:
         raise FormatError(
-            f"{path} is no checkpoint: {error}", remedy="write it with rlx.distributed.save"
+            f"{path} is not a checkpoint: {error}", remedy="write it with rlx.distributed.save"
         ) from None
     names = _names(structure)
     for name, leaf in zip(names, leaves, strict=True):

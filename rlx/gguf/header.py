@@ -108,7 +108,7 @@ def _read_value(cursor: Cursor, kind: int, what: str) -> MetadataValue:
     if kind == _ARRAY:
         with cursor.budget.nested(what):
             return _read_array(cursor, what)
-    raise cursor.error(what, f"{kind} is no type of metadata")
+    raise cursor.error(what, f"{kind} is not a type of metadata")
 
 
 def _bool(cursor: Cursor, byte: int, what: str) -> bool:
@@ -124,7 +124,7 @@ def _read_array(cursor: Cursor, what: str) -> MetadataValue:
         numbers = cursor.numbers(cursor.count(what, int(dtype[1])), dtype, what)
         return numbers.astype(dtype)  # in this machine's byte order, and out of the file
     if kind not in (_BOOL, _STRING, _ARRAY):
-        raise cursor.error(what, f"{kind} is no type of metadata")
+        raise cursor.error(what, f"{kind} is not a type of metadata")
     count = cursor.count(what, 1 if kind == _BOOL else 4)
     if kind == _STRING:
         return cursor.texts(count, what)
@@ -137,7 +137,7 @@ def _read_array(cursor: Cursor, what: str) -> MetadataValue:
 def _alignment(cursor: Cursor, metadata: dict[str, MetadataValue]) -> int:
     alignment = metadata.get(ALIGNMENT_KEY, _ALIGNMENT)
     if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
-        raise cursor.error(f"key {ALIGNMENT_KEY!r}", f"{alignment!r} is no power of two")
+        raise cursor.error(f"key {ALIGNMENT_KEY!r}", f"{alignment!r} is not a power of two")
     return alignment
 
 
@@ -163,5 +163,5 @@ def _read_tensor(cursor: Cursor, name: str, alignment: int) -> TensorInfo:
     kind = cursor.number("u4", what)
     offset = cursor.number("u8", what)
     if offset % alignment:
-        raise cursor.error(what, f"its offset {offset} is no multiple of {alignment}")
+        raise cursor.error(what, f"its offset {offset} is not a multiple of {alignment}")
     return TensorInfo(name, tuple(int(extent) for extent in dims), kind, offset)

@@ -32,7 +32,7 @@ def array_from(value: Any) -> np.ndarray[Any, Any]:
     require_unmasked(value)
     if array.dtype.kind in "OSUMmV" and not _is_extension(array.dtype):
         raise InputError(
-            f"{_first_foreign(value)} is no number",
+            f"{_first_foreign(value)} is not a number",
             remedy="pass numbers, arrays, or nested lists of them",
         )
     return array

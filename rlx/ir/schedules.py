@@ -43,7 +43,7 @@ class Schedules(Mapping[str, Schedule]):
             name, equals, record = line.partition(" = schedule(")
             if not equals:
                 raise FormatError(
-                    f"line {number} is no schedule: {line.strip()[:80]!r}",
+                    f"line {number} is not a schedule: {line.strip()[:80]!r}",
                     remedy="write `contraction = schedule(rows = ..., ...)`, one a line",
                 )
             found[name.strip()] = parse_schedule(f"schedule({record}")
@@ -80,6 +80,7 @@ def parse_schedule(text: str) -> Schedule:
     found = parse_lowering(text)
     if not isinstance(found, Schedule):
         raise FormatError(
-            f"{text[:80]!r} is no schedule", remedy="write schedule(rows = ..., columns = ..., ...)"
+            f"{text[:80]!r} is not a schedule",
+            remedy="write schedule(rows = ..., columns = ..., ...)",
         )
     return found

@@ -41,7 +41,7 @@ def prompt(template: str, messages: Sequence[Mapping[str, Any]], **values: Any) 
         raise
     except Exception as error:  # the template computes, and any operation may fail
         raise FormatError(
-            "key 'tokenizer.chat_template' is no template for these messages: "
+            "key 'tokenizer.chat_template' is not a template for these messages: "
             f"{type(error).__name__}: {str(error)[:500]}",
             remedy="encode a prompt of your own, or change the messages",
         ) from error
@@ -116,7 +116,7 @@ def _environment() -> Any:
 def _now(layout: str) -> str:
     """Return the time of now, as transformers' `strftime_now` does."""
     if not re.fullmatch(r"(?:[^%]|%-?[A-Za-z%]){0,200}", layout):
-        raise ValueError(f"{layout[:200]!r} is no layout of a time")
+        raise ValueError(f"{layout[:200]!r} is not a format of times")
     return datetime.datetime.now().astimezone().strftime(layout)
 
 

@@ -183,7 +183,7 @@ def _files(folder: Path, budget: Budget, limits: LoadLimits | None) -> dict[str,
         places = _object_of(folder / _INDEX, budget).get("weight_map")
         if not isinstance(places, dict) or not all(map(_is_name, places.values())):
             raise FormatError(
-                f"{folder / _INDEX}: key 'weight_map' is no object of names of files",
+                f"{folder / _INDEX}: key 'weight_map' is not an object of names of files",
                 remedy="get the file again",
             )
         names = set(places.values())

@@ -410,7 +410,7 @@ def _vocabulary(file: ModelFile) -> int:
     info = file.tensors.get("token_embd.weight")
     if info is None or len(info.dims) != 2:
         raise FormatError(
-            f"{file.path}: tensor 'token_embd.weight' is missing, or is no matrix",
+            f"{file.path}: tensor 'token_embd.weight' is missing, or is not a matrix",
             remedy="use the file of a language model",
         )
     return info.shape[0]

@@ -175,7 +175,7 @@ def load_embedding(
     require_one_of("pooling", found, get_args(TextPooling))
     if found == "rank" and (DecoderConfig.of(file).causal or not _has_scores(file)):
         raise UnsupportedError(
-            f"{file.path} is no encoder with a classifier of one score, for pairs of texts",
+            f"{file.path} is not an encoder with a classifier of one score, for pairs of texts",
             remedy="use the file of a reranker such as a BERT with cls.output, or another pooling",
         )
     return EmbeddingModel(file, size, found, backend, threads, accuracy)

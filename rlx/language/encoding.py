@@ -26,7 +26,7 @@ def _encoding(library: Any, *texts: str, with_special: bool) -> Any:
         return library.encode(*texts, add_special_tokens=with_special)
     except UnicodeEncodeError as error:
         raise InputError(
-            f"a text has the character {text[error.start]!r}, which is no Unicode text",
+            f"a text has the character {text[error.start]!r}, which is not Unicode text",
             remedy="leave it out",
         ) from error
     except BaseException as error:

@@ -52,7 +52,7 @@ def read_gguf_adapters(
         own, dot, part = name.rpartition(".lora_")
         if not dot or part not in ("a", "b") or not own.startswith("blk."):
             raise UnsupportedError(
-                f"{path}: tensor {name!r} is no adapter of a matrix of a layer",
+                f"{path}: tensor {name!r} is not an adapter of a matrix of a layer",
                 remedy="train plain LoRA adapters of the layers' matrices",
             )
         value = adapter.dequant_f32(name)

@@ -149,7 +149,7 @@ def _own_name(folder: Path, name: str, kind: ModelType) -> tuple[str, str]:
         own = None
     if match is None or own is None or own[1] is not None:
         raise UnsupportedError(
-            f"{folder}: tensor {name!r} is no adapter of a decoder's matrix",
+            f"{folder}: tensor {name!r} is not an adapter of a decoder's matrix",
             remedy="train plain LoRA adapters of the layers' matrices",
         )
     return own[0], match[2].lower()

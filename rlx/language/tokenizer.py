@@ -223,7 +223,7 @@ def _pair(file: ModelFile, merge: str, vocabulary: Mapping[str, int]) -> tuple[s
     left, space, right = merge.partition(" ")
     if not (space and left in vocabulary and right in vocabulary and left + right in vocabulary):
         raise FormatError(
-            f"{file.path}: key 'tokenizer.ggml.merges': {merge!r} is no pair of tokens that "
+            f"{file.path}: key 'tokenizer.ggml.merges': {merge!r} is not a pair of tokens that "
             "makes a token",
             remedy="use a file as its maker wrote it",
         )

@@ -103,7 +103,7 @@ def _array(x: Any, dtype: Any = None) -> Any:
         x = _from_list(x)
     if x is None or isinstance(x, str):
         raise InputError(
-            f"{x!r} is no array and no number",
+            f"{x!r} is neither an array nor a number",
             remedy="pass numbers, arrays or nested lists; use rlx.numpy.nan for missing numbers",
         )
     return as_tracer(x) if dtype is None else convert(x, dtype_of(dtype, DType.F32))

@@ -180,7 +180,7 @@ def _integer(item: Item, axis: int) -> int:
         return operator.index(item)
     except TypeError:
         raise DTypeError(
-            f"index {item!r} of axis {axis} is no integer, slice, None, ellipsis or array",
+            f"index {item!r} of axis {axis} is not an integer, slice, None, ellipsis or array",
             remedy="use an integer; round numbers first with .astype('i64')",
         ) from None
 

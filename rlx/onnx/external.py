@@ -30,7 +30,7 @@ def external_array(tensor: Any, folder: Path | None, title: str) -> Array:
     what = f"{title}: tensor {tensor.name!r}"
     entries = external_entries(tensor)
     if not all(isinstance(value, str) for value in entries.values()):
-        raise FormatError(f"{what}: an entry of its external data is no text", remedy=_DAMAGED)
+        raise FormatError(f"{what}: an entry of its external data is not text", remedy=_DAMAGED)
     location = entries.get("location", "")
     if folder is None:
         raise InputError(
@@ -99,7 +99,7 @@ def _inside(folder: Path, location: str, what: str) -> Path:
         path = (root / location).resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL, too long, a loop of links
         raise FormatError(
-            f"{what} is at {location[:200]!r}, which is no path: {str(error)[:200]}",
+            f"{what} is at {location[:200]!r}, which is not a path: {str(error)[:200]}",
             remedy=_DAMAGED,
         ) from None
     if not location or not path.is_relative_to(root):

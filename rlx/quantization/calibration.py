@@ -111,7 +111,7 @@ def measured(
 def _require_tap(graph: Graph, tap: Any) -> None:
     if not isinstance(tap, Value) or tap.graph is not graph:
         shown = tap.label if isinstance(tap, Value) else repr(tap)
-        raise GraphError(f"{shown} is no value of this graph", remedy="tap values of this graph")
+        raise GraphError(f"{shown} is not a value of this graph", remedy="tap values of this graph")
     if not tap.dtype.is_float:
         raise DTypeError(
             f"{tap.label} has dtype {tap.dtype} and is to be calibrated",

@@ -86,7 +86,8 @@ def _require_entry(tap: Value, entry: CalibrationEntry) -> None:
 def _require_tap(graph: Graph, tap: Value) -> None:
     if not isinstance(tap, Value):
         raise GraphError(
-            f"{tap!r} is no value of the graph", remedy="tap values of the graph that is rewritten"
+            f"{tap!r} is not a value of the graph",
+            remedy="tap values of the graph that is rewritten",
         )
     if tap.graph is not graph:
         raise GraphError(

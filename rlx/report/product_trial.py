@@ -24,13 +24,13 @@ class ProductTrial:
     library: float
 
     def __str__(self) -> str:
-        microseconds = f"{self.generated * 1e6:.0f} us, by the library {self.library * 1e6:.0f} us"
+        own, library = (f"{seconds * 1e6:.0f} us" for seconds in (self.generated, self.library))
         advice = (
-            "generated ones are the fastest"
+            "generated code is faster"
             if self.generated <= self.library
-            else "blas='system' leaves large ones to the library"
+            else "blas='system' leaves large products to the library"
         )
-        return f"{SIZE}x{SIZE}x{SIZE} in {microseconds}: {advice}"
+        return f"{SIZE}x{SIZE}x{SIZE} in {own}, with the library {library}: {advice}"
 
 
 def try_products() -> ProductTrial:

@@ -125,7 +125,7 @@ def _keep(graph: Graph, weights: str | Mapping[str, str]) -> dict[str, Keep]:
     unknown = [name for name in chosen if name not in names]
     if unknown:
         raise InputError(
-            f"weights= names {unknown[0]!r}, which is no param of {graph.name!r}",
+            f"weights= names {unknown[0]!r}, which is not a param of {graph.name!r}",
             remedy="use the names of the graph's params",
         )
     known = {keep.value for keep in Keep}

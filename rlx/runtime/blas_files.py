@@ -52,7 +52,7 @@ def library_of_environment(named: str | None) -> Path:
 def require_name(name: object) -> None:
     """Refuse what is given as `blas=` and is no name."""
     if not isinstance(name, str):
-        raise InputError(f"blas= is {name!r}, which is no name", remedy=f"use {_NAMES}")
+        raise InputError(f"blas= is {name!r}, which names no library", remedy=f"use {_NAMES}")
 
 
 def library_of_name(name: str) -> Path:

@@ -92,7 +92,7 @@ class CBackend:
             ) from error
         except UnicodeDecodeError as error:
             raise FormatError(
-                f"{path} is no C in UTF-8: {error}", remedy="save the file as UTF-8 text"
+                f"{path} is not C in UTF-8: {error}", remedy="save the file as UTF-8 text"
             ) from error
         return self.load_text(text, target, more_flags)
 

@@ -127,7 +127,7 @@ def _library(name: str) -> Path:
 def _load(name: str, path: Path) -> Gateway:
     spec = importlib.util.spec_from_file_location(f"rlx_{name}", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no extension module")
+        raise ImportError(f"{path} is not an extension module")
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     gateway: Gateway = module

@@ -200,7 +200,7 @@ def _as_array(argument: Argument, value: Any, what: str) -> Array:
         return converted(value, argument.type.dtype)
     except (DTypeError, InputError, ShapeError) as error:
         raise InputError(
-            f"{what} {argument.name!r} of type {type(value).__name__} is no array of type "
+            f"{what} {argument.name!r} of type {type(value).__name__} is not an array of type "
             f"{argument.type}: {error.message}",
             remedy=error.remedy,
         ) from None

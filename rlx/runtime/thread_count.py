@@ -16,7 +16,7 @@ def named_threads() -> int | None:
         return None
     if not (named.isdecimal() and int(named) > 0):
         raise UnsupportedError(
-            f"RLX_NUM_THREADS={named!r} is no number of threads",
+            f"RLX_NUM_THREADS={named!r} is not a number of threads",
             remedy="use 1 or more, or unset it",
         )
     return int(named)

@@ -268,7 +268,8 @@ def _words(variable: str, value: str) -> tuple[str, ...]:
         words = command_words(value)
     except ValueError as error:
         raise ToolchainError(
-            f"{variable} is no command: {value!r}: {error}", remedy=f"correct or unset {variable}"
+            f"{variable} is not a command: {value!r}: {error}",
+            remedy=f"correct or unset {variable}",
         ) from error
     if not words:
         raise ToolchainError(

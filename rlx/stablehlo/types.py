@@ -71,7 +71,7 @@ def _dense(text: str, dtype: DType, shape: tuple[Any, ...]) -> np.ndarray[Any, A
     found = re.search(r'dense<("0x[0-9A-Fa-f]*"|.*?)>\s*:\s*tensor<', text, re.DOTALL)
     if found is None:
         raise FormatError(
-            f"from_stablehlo: a constant that is no dense array: {text:.100}",
+            f"from_stablehlo: a constant that is not a dense array: {text:.100}",
             remedy="write constants as dense<...>",
         )
     content, count = found[1], math.prod(shape)

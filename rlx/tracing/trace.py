@@ -178,7 +178,7 @@ def element_type(x: Any) -> ElementType:
         if isinstance(x, kind):
             return ElementType(dtype if are_usual() else natural(dtype), weak=True)
     raise InputError(
-        f"an object of type {type(x).__name__} is no array: {x!r:.80}",
+        f"an object of type {type(x).__name__} is not an array: {x!r:.80}",
         source=calling_source(),
         remedy="use an array or a number; convert a list with rlx.numpy.array, or pass what is "
         "no array as a static argument",

@@ -182,7 +182,8 @@ def require_array(name: str, leaf: Any) -> None:
     """Raise InputError unless `leaf` counts as an array."""
     if not is_array(leaf):
         raise InputError(
-            f"argument {name!r} holds an object of type {type(leaf).__name__}, which is no array",
+            f"argument {name!r} holds an object of type {type(leaf).__name__}, which is not an "
+            "array",
             source=calling_source(),
             remedy="pass arrays, numbers, or trees of them; name other arguments in "
             "static_argnums or static_argnames",
@@ -215,7 +216,7 @@ def _declare(opening: Trace, given: Specification) -> Tracer:
 def _output(leaf: Any, name: str) -> Value:
     if not is_array(leaf):
         raise InputError(
-            f"{name} returns an object of type {type(leaf).__name__}, which is no array",
+            f"{name} returns an object of type {type(leaf).__name__}, which is not an array",
             source=calling_source(),
             remedy="return arrays, numbers, or trees of them",
         )

@@ -94,7 +94,7 @@ class default_dtype:  # noqa: N801  called as a function
         found = as_dtype(dtype)
         if found not in (DType.F16, DType.BF16, DType.F32, DType.F64):
             raise DTypeError(
-                f"default_dtype: {found} is no float of 16, 32 or 64 bits",
+                f"default_dtype: {found} is not a float of 16, 32 or 64 bits",
                 source=calling_source(),
                 remedy="choose 'f16', 'bf16', 'f32' or 'f64'",
             )

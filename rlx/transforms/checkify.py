@@ -183,7 +183,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
             raise InputError(
                 f"check formats arrays and was given an object of type {type(value).__name__}",
                 source=calling_source(),
-                remedy="put what is no array into the message itself",
+                remedy="put what is not an array into the message itself",
             )
     report = _Message(FailedCheckError, msg, tree, source=calling_source())
     _require(pred, False, report, values)

@@ -105,7 +105,7 @@ def test_unbounded_extent_is_refused(tmp_path: Path) -> None:
 def test_unknown_ways_to_keep_params_and_unknown_params_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be kept as 'cloud'"):
         aot(mlp(), tmp_path, weights="cloud", emit_only=True)
-    with pytest.raises(InputError, match="'w9', which is no param"):
+    with pytest.raises(InputError, match="'w9', which is not a param"):
         aot(mlp(), tmp_path, weights={"w9": "file"}, emit_only=True)
     with pytest.raises(InputError, match="'w1' is to be embedded and has no value"):
         aot(mlp(), tmp_path, weights={"w1": "embed"}, emit_only=True)

@@ -110,7 +110,7 @@ def test_libraries_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match="no_such_blas"):
         aot(system(), tmp_path, blas="no_such_blas")
     nothing: Any = None
-    with pytest.raises(InputError, match="blas= is None, which is no name"):
+    with pytest.raises(InputError, match="blas= is None, which names no library"):
         aot(system(), tmp_path, blas=nothing)
     (tmp_path / "text.so").write_text("no library")
     with pytest.raises(ToolchainError, match=r"text\.so"):

@@ -237,7 +237,7 @@ def test_compile_keeps_each_param_as_asked(capsys: Capture) -> None:
     kept = {p["name"]: p["keep"] for p in load_manifest("build/mlp.json")["params"]}
     assert kept == {"w1": "file", "b1": "embed", "w2": "embed"}
     assert main([*command, "--weights", "w9=file"]) == 1
-    assert "'w9', which is no param" in capsys.readouterr().err
+    assert "'w9', which is not a param" in capsys.readouterr().err
 
 
 def test_compile_with_lines_writes_directives_to_the_program() -> None:
@@ -276,7 +276,7 @@ def test_doctor_finds_what_the_tests_run_on(capsys: Capture) -> None:
 def test_doctor_measures_what_multiplies_faster(capsys: Capture) -> None:
     assert main(["doctor"]) == 0
     (line,) = (text for text in capsys.readouterr().out.splitlines() if " BLAS " in text)
-    found = re.search(r"256x256x256 in (\d+) us, by the library (\d+) us: (.*)", line)
+    found = re.search(r"256x256x256 in (\d+) us, with the library (\d+) us: (.*)", line)
     assert found is not None
     generated, library = int(found[1]), int(found[2])
     assert min(generated, library) > 0

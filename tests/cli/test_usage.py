@@ -287,14 +287,14 @@ def test_a_function_that_exits_is_an_error(workspace: Path, capsys: Capture) -> 
 def test_a_seed_below_zero_is_wrong_usage(workspace: Path, capsys: Capture) -> None:
     assert workspace.exists()
     assert main(["run", "model.rlx", "--random", "-1"]) == 2
-    assert "'-1' is no seed; it must be a number, 0 or more" in capsys.readouterr().err
+    assert "'-1' is not a seed; it must be a number, 0 or more" in capsys.readouterr().err
 
 
 def test_code_that_is_no_text_is_an_error(workspace: Path, capsys: Capture) -> None:
     (workspace / "edited.c").write_bytes(b"\xff\xfe\x00int")
     assert main(["run", "model.rlx", "--random", "0", "--code", "edited.c"]) == 1
     shown = capsys.readouterr().err
-    assert "edited.c is no C in UTF-8" in shown
+    assert "edited.c is not C in UTF-8" in shown
     assert "save the file as UTF-8 text" in shown
 
 

@@ -123,7 +123,7 @@ TRACING: list[Mistake] = [
     (ShapeError, r"shape is a traced array", of(lambda i: rnp.zeros(i[2]), I)),
     (LeakedTracerError, r"f32\[2, 3\].*after the trace", _leaks),
     (DTypeError, r"zeros: shape is 1.5", of(lambda: rnp.zeros(1.5))),
-    (InputError, r"type str is no array", of(lambda x: rnp.add(x, "a"), X)),
+    (InputError, r"type str is not an array", of(lambda x: rnp.add(x, "a"), X)),
 ]
 
 DTYPES: list[Mistake] = [
@@ -296,7 +296,7 @@ def test_an_artifact_that_lacks_a_param_or_names_another_says_what_to_do(tmp_pat
         artifact = rlx.aot(_graph(), tmp_path, weights="file", params={"w": Y[:3]}, emit_only=True)
         return write_weights(artifact.manifest, tmp_path / "w.bin", {})
 
-    assert error_of((InputError, "names 'v', which is no param of 'g'", name_another)).remedy
+    assert error_of((InputError, "names 'v', which is not a param of 'g'", name_another)).remedy
     assert error_of((InputError, "param 'w' is missing", leave_one_out)).remedy
 
 

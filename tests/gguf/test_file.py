@@ -208,7 +208,7 @@ def test_counts_are_not_believed(tmp_path: Path, count: int) -> None:
 
 def test_types_of_metadata_are_checked(tmp_path: Path) -> None:
     head = b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"k"
-    damaged(tmp_path, head + struct.pack("<I", 13) + bytes(8), "13 is no type")
+    damaged(tmp_path, head + struct.pack("<I", 13) + bytes(8), "13 is not a type")
     damaged(tmp_path, head + struct.pack("<IB", 7, 2) + bytes(8), "a bool is 0 or 1, not 2")
     deep = struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 40 + bytes(8)
     damaged(tmp_path, head + deep, "nests 33 deep; the limit nesting is 32")

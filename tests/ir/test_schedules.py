@@ -1,4 +1,4 @@
-"""Schedules as text: what is written reads back, and what is no schedule is refused."""
+"""Schedules as text: what is written reads back, and what is not a schedule is refused."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_defaults_are_left_out_and_comments_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("up = tile(rows = 4)", "line 1 is no schedule"),
+        ("up = tile(rows = 4)", "line 1 is not a schedule"),
         ("up = schedule(rows = 4, height = 2)", "height"),
         ("up = schedule(rows = 4) and more", "the end of the text"),
-        ("up", "line 1 is no schedule"),
+        ("up", "line 1 is not a schedule"),
     ],
 )
 def test_what_is_no_schedule_is_refused(text: str, complaint: str) -> None:
@@ -42,5 +42,5 @@ def test_what_is_no_schedule_is_refused(text: str, complaint: str) -> None:
 
 
 def test_another_record_is_no_schedule() -> None:
-    with pytest.raises(FormatError, match="is no schedule"):
+    with pytest.raises(FormatError, match="is not a schedule"):
         parse_schedule("windowed(lanes = 4)")

@@ -210,7 +210,7 @@ def test_what_is_no_embedding_is_refused(tmp_path: Path) -> None:
     other = embedding_file(tmp_path / "o.gguf", {"qwen3.pooling_type": 7})
     with pytest.raises(InputError, match="there is no pooling '7'"):
         load_embedding(other)
-    with pytest.raises(UnsupportedError, match="is no encoder with a classifier"):
+    with pytest.raises(UnsupportedError, match="is not an encoder with a classifier"):
         load_embedding(path, pooling="rank")
     encoder = embedding_file(tmp_path / "e.gguf", {"qwen3.attention.causal": False})
     with pytest.raises(UnsupportedError, match="generates no text"):

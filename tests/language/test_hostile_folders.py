@@ -48,7 +48,7 @@ def test_names_of_files_that_no_system_has(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, random_weights())
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "\ud800"}}))
-    with pytest.raises(FormatError, match=r"'.*ud800' is no name of a file"):
+    with pytest.raises(FormatError, match=r"'.*ud800' cannot name a file"):
         checkpoint.read(folder)
 
 
@@ -128,7 +128,7 @@ def test_tokens_without_a_name_and_texts_that_are_none(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, random_weights())
     tokenizer = _tokenizer(folder)
     assert tokenizer.decode([3, len(tokenizer.tokens) + 5, 4]) == "ab"
-    with pytest.raises(InputError, match=r"'.ud800', which is no Unicode"):
+    with pytest.raises(InputError, match=r"'.ud800', which is not Unicode"):
         tokenizer.encode("a\ud800")
     pieces = _tokenizer(folder, model={**_BPE, "vocab": {"<0xZZ>": 0, "<0x41>": 1}},
                         added_tokens=[], decoder=None, pre_tokenizer=None)  # fmt: skip

@@ -51,8 +51,8 @@ WRONG: list[tuple[str, type[RlxError], str, Callable[[], Any]]] = [
      lambda: rnp.array([[1, 2], [3]])),
     ("array", ShapeError, "item 0 is a number and item 1 is a list of 1",
      lambda: rnp.array([[[1, [2]]]])),
-    ("array", InputError, "'a' of type str is no number", lambda: rnp.array([1, "a"])),
-    ("array", InputError, "None is no array and no number", lambda: rnp.array(None)),
+    ("array", InputError, "'a' of type str is not a number", lambda: rnp.array([1, "a"])),
+    ("array", InputError, "None is neither an array nor a number", lambda: rnp.array(None)),
     ("sum", InputError, "a masked array would lose its mask", lambda: rnp.sum(MASKED)),
     ("array", InputError, "a masked array would lose its mask", lambda: rnp.array(MASKED)),
 ]  # fmt: skip

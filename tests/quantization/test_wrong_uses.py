@@ -108,7 +108,7 @@ CALLS: dict[str, tuple[type[RlxError], str, Callable[[], Any]]] = {
         ShapeError, "1 scales and 2 zero points",
         lambda: inserted(CalibrationEntry((0.1,), None, (1, 2)))),
     "a tap by name": (
-        GraphError, "'y' is no value of the graph",
+        GraphError, "'y' is not a value of the graph",
         lambda: insert_q_dq(tapped()[0], {"y": CalibrationEntry.per_tensor(0.1)})),  # type: ignore[dict-item]
     "no graph to insert": (InputError, "insert_q_dq takes a graph", lambda: insert_q_dq(ANY, {})),
     "no graph to freeze": (
@@ -118,7 +118,7 @@ CALLS: dict[str, tuple[type[RlxError], str, Callable[[], Any]]] = {
     "calibrated axes": (ShapeError, "2 axes for 1 taps", lambda: seen(axes=[0, 1])),
     "no axes": (ShapeError, "0 axes for 1 taps", lambda: seen(axes=[])),
     "a calibrated name": (
-        GraphError, "'x' is no value of this graph",
+        GraphError, "'x' is not a value of this graph",
         lambda: calibrate(product(), ["x"], [{"x": X}], params={"w": W})),  # type: ignore[list-item]
     "calibrated NaN": (
         InputError, "batch 1: %1: .* not finite", lambda: seen([{"x": X[:4, :6] * INF}])),

@@ -48,10 +48,10 @@ Fused: 2
 
 Not fused: 2
   relu, read by matmul
-    matmul reads stored operands: it computes nothing of what it reads
+    matmul reads its operands from memory: nothing is fused into its reads
     at model.py:4 in mlp, model.py:5 in mlp
   exp, read by softmax
-    softmax reads each element several times: costly work is computed once before
+    softmax reads each element several times: costly work is computed once, before it
     at model.py:6 in mlp
 
 Kernels chosen: 2

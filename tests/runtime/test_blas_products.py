@@ -223,7 +223,7 @@ def test_libraries_that_are_not_there_are_named(
     with pytest.raises(InputError, match=r"blas= names /no/libblas\.so, which is not a file"):
         rlx.compile(graph, backend=backend, blas="/no/libblas.so")
     nothing: Any = None
-    with pytest.raises(InputError, match="blas= is None, which is no name"):
+    with pytest.raises(InputError, match="blas= is None, which names no library"):
         rlx.compile(graph, backend=backend, blas=nothing)
     monkeypatch.setenv("RLX_BLAS", "/no/such/library.so")
     with pytest.raises(ToolchainError, match="RLX_BLAS names /no/such/library"):

@@ -126,7 +126,7 @@ def test_nan_passes_through(make: Make) -> None:
         ({"x": ONES, "z": ONES}, "inputs unknown 'z'"),
         ({"x": ONES.astype(np.float64)}, "input 'x' has dtype float64; it must be f32"),
         ({"x": ONES.T}, r"input 'x' has shape \(3, 2\); it must be \(2, 3\)"),
-        ({"x": "text"}, "input 'x' of type str is no array"),
+        ({"x": "text"}, "input 'x' of type str is not an array"),
     ],
 )
 def test_wrong_inputs_are_refused_before_the_call(

@@ -86,7 +86,7 @@ def test_a_number_that_calls_the_function_is_refused_as_no_number(tmp_path: Path
         try:
             f([Number()] * 3)
         except rlx.errors.InputError as error:
-            print("is no number" in str(error))
+            print("is not a number" in str(error))
     """, "long", tmp_path)  # fmt: skip
     assert printed == "True\n"
 

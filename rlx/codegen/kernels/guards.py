@@ -94,7 +94,7 @@ def alternatives_at(located: Located, box: Box) -> list[Alternative]:
     found = index_map(node)
     if found is None:
         type = located.value.type
-        raise InternalError(f"{node.op.name} to {type} is no movement by affine indices")
+        raise InternalError(f"{node.op.name} to {type} is not a movement by affine indices")
     kept: list[Alternative] = []
     for piece in found.pieces:
         guards = _guards(piece.box, located, box)

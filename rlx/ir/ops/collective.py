@@ -187,7 +187,7 @@ def _share(name: str, x: TensorType, axis_size: int) -> Extent:
     if isinstance(extent, int) and extent % axis_size:
         raise ShapeError(
             f"{name} splits axis 0 of shape {x.describe_shape()} in {axis_size} equal parts, and "
-            f"{extent} is no multiple of {axis_size}",
+            f"{extent} is not a multiple of {axis_size}",
             remedy="pad the axis to a multiple",
         )
     return divide(extent, axis_size)

@@ -69,7 +69,7 @@ def _require(target: str, attributes: tuple[int, ...], vmap_method: str | None) 
         )
     odd = [value for value in attributes if not 0 <= value < 256]
     if odd:
-        raise GraphError(f"attributes hold {odd[0]}, which is no byte", remedy="pass bytes")
+        raise GraphError(f"attributes hold {odd[0]}, which is not a byte", remedy="pass bytes")
 
 
 __all__ = ["effect_call", "ffi_call"]

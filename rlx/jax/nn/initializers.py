@@ -167,7 +167,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
         if len(shape) < 2:
             raise ShapeError(
-                f"orthogonal: shape {tuple(shape)} is no matrix",
+                f"orthogonal: shape {tuple(shape)} is not a matrix",
                 remedy="give weights of rank 2 or more",
             )
         dtype, columns = _float(dtype), shape[column_axis]
@@ -190,7 +190,7 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
         if not 3 <= len(shape) <= 5 or shape[-1] < shape[-2]:
             raise ShapeError(
-                f"delta_orthogonal: shape {tuple(shape)} is no window of 1 to 3 axes "
+                f"delta_orthogonal: shape {tuple(shape)} is not a window of 1 to 3 axes "
                 "over as many outputs as inputs, or more",
                 remedy="give (*window, inputs, outputs) with inputs <= outputs",
             )

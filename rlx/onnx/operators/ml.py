@@ -103,7 +103,7 @@ def one_hot_encoder(
         raise _strings()
     if not zeros:
         raise ForeignDTypeError(
-            "zeros=0 asks for an error at an element that is no category; a program raises none",
+            "zeros=0 asks for an error at an element that is not a category; a program raises none",
             remedy="write the model with zeros=1, or run it in rlx.onnx.InferenceSession",
         )
     known = np.asarray(cats_int64s, np.int64)

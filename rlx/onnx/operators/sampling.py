@@ -139,7 +139,7 @@ def scaled(extent: Extent, factor: float) -> Extent:
 def extent_of(number: float, what: str) -> int:
     """Return a computed number rounded down to an extent; FormatError for NaN and infinities."""
     if not math.isfinite(number) or number < 0:
-        raise FormatError(f"{what} is {number}, which is no extent", remedy=_CHECK)
+        raise FormatError(f"{what} is {number}, which is not an extent", remedy=_CHECK)
     return math.floor(number)
 
 

@@ -43,7 +43,7 @@ def regex_full_match(x: Any, *, pattern: str) -> Any:
         compiled = re.compile(pattern)
     except re.error as error:
         raise FormatError(
-            f"pattern {pattern!r} is no regular expression: {error}",
+            f"pattern {pattern!r} is not a regular expression: {error}",
             remedy="write it in the syntax of re2 that Python's re shares",
         ) from None
     matches = [compiled.fullmatch(text) is not None for text in x.ravel()]

@@ -94,7 +94,7 @@ def _require_indices(name: str, found: Any, count: Any) -> None:
     indices = np.asarray(found)
     outside = (indices < 0) | (indices >= count)
     if outside.any():
-        raise malformed(f"{name} has {indices[outside][0]}, which is no index of the model's")
+        raise malformed(f"{name} has {indices[outside][0]}, which is not an index of the model")
 
 
 def _sets(modes: Array, values: Any, nodes: int) -> Array | None:

@@ -55,7 +55,7 @@ _LENGTHS = (
 """Loops as long as a symbolic extent."""
 REFUSED: Mapping[str, str] = {
     "differs between runs": "what decides the shape of a result is known when it is traced",
-    "this function needs a number|is no array: Dim|and 'Dim'": "an extent is a number where "
+    "this function needs a number|is not an array: Dim|and 'Dim'": "an extent is a number where "
     "`rlx.numpy` documents it",
 }
 """Messages by which a symbol is refused where a number is not, and why."""
