@@ -66,7 +66,7 @@ def test_arrays_that_a_node_would_write_out_are_limited(made: Any, limit: str) -
     ("made", "said"),
     [
         *((resized(scale), "scales") for scale in (NAN, INF, -1.0, 0.0)),
-        (resized(1e38), "no extent"),
+        (resized(1e38), "not an extent"),
         (of_constants("Range", {"a": 0, "b": 5, "c": 0}), "in steps of 0"),
         (of_constants("Range", {"a": 0.0, "b": NAN, "c": 1.0}), "from 0.0 to nan"),
         (of_constants("Split", {}, [4], num_outputs=10**10), "splits into"),
