@@ -114,11 +114,11 @@ def require_block_schedule(schedule: Schedule, scheme: str) -> None:
     schedule.require_tile()
     elements = block_type(scheme).elements
     streams = schedule.columns == schedule.lanes and schedule.left == "in_place"
-    decodes = schedule.depth % elements == 0 and schedule.left == "copied"
+    decodes = schedule.depth % elements == 0 and schedule.left != "registers"
     if not (decodes if schedule.depth else streams):
         raise ShapeError(
             f"blocks of {elements} elements are read for a vector of columns, or decoded some at a "
-            f"time, for rows that are copied; not by {schedule}",
+            f"time, for rows that are not in registers; not by {schedule}",
             remedy="leave the choice to the passes",
         )
 

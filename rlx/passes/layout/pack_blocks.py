@@ -34,7 +34,10 @@ _FEW_ROWS = 4
 """Rows of `x` up to which the decoding takes no longer than the products."""
 
 _DEPTH = 256
-"""Elements of K that are decoded at a time: 64 KiB of f32 for 64 columns."""
+"""Elements of K that are decoded at a time."""
+
+_DECODED = 32 * 1024
+"""Bytes that are decoded at a time, at most: they stay in the first-level cache."""
 
 _BLOCK_ROWS = 256
 """Rows whose sums wait while blocks are decoded, at most."""
@@ -43,7 +46,7 @@ _FLOAT = 4
 _BLOCKS_OF_WORDS = 4
 """The operand of `dequant_matmul_words` that is packed."""
 _TILE_ROWS = 4
-"""Rows of a tile, where the columns fill panels: few, since the last tile may lack some."""
+"""Rows of a tile of the most columns: few, since the last tile may lack some."""
 _TILE_VECTORS = 16
 """Vectors of a tile: more do not make it faster."""
 
@@ -98,26 +101,45 @@ def _are_few(rows: Extent) -> TypeGuard[int]:
 
 def _decoded(rows: Extent, columns: Extent, inner: Extent, scheme: str, target: Target) -> Schedule:
     """Return the schedule of tiles by panels that are decoded, some blocks at a time."""
-    height, width, each = upper(rows), upper(columns), block_type(scheme).elements
-    tile = _tile(height, width, target)
+    depth = _depth(inner, scheme)
+    most = max(1, _DECODED // (depth * _FLOAT * target.lanes(_FLOAT)))
+    return replace(_blocks_of(rows, columns, depth, most, target), left="in_place")
+
+
+def _unpacked(
+    rows: Extent, columns: Extent, inner: Extent, scheme: str, target: Target
+) -> Schedule:
+    """Return the same by panels of codes of eight bits; a strip's codes are copied with scales."""
+    depth = _depth(inner, scheme)
+    return replace(_blocks_of(rows, columns, depth, _TILE_VECTORS, target), left="copied")
+
+
+def _depth(inner: Extent, scheme: str) -> int:
+    each = block_type(scheme).elements
+    return max(1, min(upper(inner), _DEPTH) // each) * each
+
+
+def _blocks_of(rows: Extent, columns: Extent, depth: int, vectors: int, target: Target) -> Schedule:
+    height, width = upper(rows), upper(columns)
+    tile = _tile(height, width, vectors, target)
     most = _BLOCK_ROWS // tile.rows * tile.rows
     return replace(
         tile,
         order=(ROWS, PANELS),
         blocks=max(1, -(-height // most)),
         groups=max(1, -(-width // tile.columns)),
-        depth=max(1, min(upper(inner), _DEPTH) // each) * each,
-        left="copied",
+        depth=depth,
     )
 
 
-def _tile(height: int, columns: int, target: Target) -> Schedule:
-    """Return a low tile, as wide as leaves the last panel the fewest vectors without a column."""
+def _tile(height: int, columns: int, vectors: int, target: Target) -> Schedule:
+    """Return a tile as wide as leaves the last panel the fewest of its vectors without a column."""
     lanes = target.lanes(_FLOAT)
-    most = max(1, min(_TILE_VECTORS, target.vector_registers // 2) // _TILE_ROWS)
+    whole = max(1, min(_TILE_VECTORS, target.vector_registers // 2) // _TILE_ROWS)
     needed = max(1, -(-columns // lanes))
-    vectors = min(range(1, most + 1), key=lambda v: (-(-needed // v) * v, -v))
-    rows = _TILE_ROWS * most // vectors
+    widths = range(1, min(whole, vectors) + 1)
+    vectors = min(widths, key=lambda v: (-(-needed // v) * v, -v))
+    rows = _TILE_ROWS * whole // vectors
     tiles = max(1, -(-height // rows))
     return Schedule(max(1, -(-height // tiles)), vectors * lanes, lanes)
 
@@ -144,7 +166,7 @@ def _of_words(node: Node, target: Target) -> Value:
     lowering = (
         Schedule(rows, lanes, lanes)
         if _are_few(rows)
-        else _decoded(rows, blocks.shape[-2], inner, scheme, target)
+        else _unpacked(rows, blocks.shape[-2], inner, scheme, target)
     )
     panels = in_panels(_words(blocks, scheme, target), lanes, lanes, transposed=True)
     attrs = make_attrs(node.op, {"scheme": scheme, "transposed": True})

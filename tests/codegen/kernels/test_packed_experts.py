@@ -90,7 +90,7 @@ def test_rows_of_one_expert_use_it_together(scheme: str, order: str) -> None:
     stack = encode(weights, scheme)
     dense = decode_blocks(stack, BLOCK_TYPES[scheme])
     program = compiled(grouped(stack, Dim("rows", max=160), scheme), stack, threads=2)
-    assert 'left = "copied"' in str(program.schedule)
+    assert "depth = " in str(program.schedule)
     for count in (1, 7, 160):
         chosen = np.random.default_rng(count).choice(3, count, p=(0.8, 0.0, 0.2)).astype(np.int32)
         chosen = np.sort(chosen) if order == "sorted" else chosen
@@ -110,7 +110,7 @@ def test_all_rows_may_choose_one_expert(rows: int) -> None:
     weights = np.random.default_rng(0).standard_normal((3, 32, 64)).astype(np.float32)
     stack = encode(weights, "q4_1")
     program = compiled(grouped(stack, Dim("rows", max=rows), "q4_1"), stack)
-    assert 'left = "copied"' in str(program.schedule)
+    assert "depth = " in str(program.schedule)
     x = np.random.default_rng(rows).standard_normal((rows, 64)).astype(np.float32)
     (y,) = program.run({"x": x, "experts": np.full(rows, 1, np.int32)})
     expected = x @ decode_blocks(stack, BLOCK_TYPES["q4_1"])[1].T

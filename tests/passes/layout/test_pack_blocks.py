@@ -34,7 +34,7 @@ def test_few_rows_stream_the_blocks_by() -> None:
 def test_many_rows_use_decoded_blocks() -> None:
     _, (choice,) = packed(30)
     assert isinstance(choice.lowering, Schedule)
-    assert choice.lowering.left == "copied"
+    assert choice.lowering.left == "in_place"
     assert choice.why is Why.BLOCKS_DECODED
 
 

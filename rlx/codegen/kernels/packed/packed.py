@@ -175,11 +175,13 @@ def decode_in_tiles(
 ) -> Tiles:
     """Return the tiles of rows of `x` by panels that are decoded, some blocks at a time."""
     k, width = scope.k, schedule.columns
+    later = schedule.depth // packed.kind.elements * packed.size * packed.lanes
 
     def unpack(item: Item, panels: Range, steps: Range) -> Strips:
         weights = k.local("weights", Prim.F32, schedule.depth * width)
 
         def decode(number: E, column: int, base: E) -> None:
+            ask_ahead(k, packed.memory, base, packed.size * packed.lanes, later)
             block = PackedBlock(k, packed.memory, packed.kind, base, packed.lanes, packed.book)
             runs, words = block.runs(), block.words()
             with k.loop("place", packed.kind.length) as place:
@@ -195,13 +197,13 @@ def decode_in_tiles(
     return packed.tiles(scope, x, height, out, schedule, unpack)
 
 
-def ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int) -> None:
-    """Prefetch the elements of a later block.
+def ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int, ahead: int = _AHEAD) -> None:
+    """Prefetch the elements of a later block, as many bytes ahead or more.
 
     What processors foresee ends with a page, and is no order in which runs of a block take turns.
     """
     line = _LINE // memory.prim.size
-    ahead = max(size, _AHEAD // memory.prim.size)
+    ahead = max(size, ahead // memory.prim.size)
     for element in range(0, size, line):
         k.prefetch(memory, base + (ahead + element))
 
