@@ -127,5 +127,5 @@ def test_an_export_has_no_f64(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["i32", "c64", "bool"])
 def test_other_dtypes_are_refused(dtype: str) -> None:
-    with pytest.raises(DTypeError, match="no float of 16, 32 or 64 bits"):
+    with pytest.raises(DTypeError, match="not a float of 16, 32 or 64 bits"):
         rlx.default_dtype(dtype)
