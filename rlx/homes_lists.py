@@ -89,6 +89,7 @@ rlx.codegen.kernels.sort.largest topk
 rlx.codegen.kernels.sort.search argmax argmin
 rlx.codegen.kernels.sort.sort sort argsort
 rlx.codegen.kernels.sort.stages radix_counts radix_move sorted_values
+rlx.codegen.kernels.trees walk_trees
 """,
     "lowered kernel": """
 rlx.codegen.kernels.attention.attention attention/Schedule
@@ -131,7 +132,7 @@ rlx.ir.reference.shape reshape input param constant
 """,
     "no vmap": """
 rlx.passes.vmap.rules.collective all_reduce_start all_reduce_done
-rlx.passes.vmap.rules.indexing radix_counts radix_move sorted_values
+rlx.passes.vmap.rules.indexing radix_counts radix_move sorted_values walk_trees
 rlx.passes.vmap.rules.packed ragged_matmul ragged_outer
 rlx.passes.vmap.rules.signal dft dft_of_prime dft_of_reals dft_to_reals
 """,
@@ -142,7 +143,7 @@ rlx.passes.autodiff.rules.elementwise sign floor ceil trunc threefry2x32 philox4
     stop_gradient eq ne lt le gt ge logical_not logical_and logical_or logical_xor is_nan is_finite
     bitwise_and bitwise_or bitwise_xor shift_left shift_right
 rlx.passes.autodiff.rules.foreign effect_call
-rlx.passes.autodiff.rules.indexing argsort
+rlx.passes.autodiff.rules.indexing argsort walk_trees
 rlx.passes.autodiff.rules.packed dequantize_blocks quantize_rows dequant_matmul_words
 rlx.passes.autodiff.rules.quant pack_bytes bytes_as_words map_bytes
 rlx.passes.autodiff.rules.reduction argmax argmin
@@ -202,6 +203,7 @@ rlx.ir.ops.state_space selective_scan gated_delta_net
 rlx.ir.ops.stored_conv stored_conv
 rlx.ir.ops.stored_products stored_matmul
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
+rlx.ir.ops.trees walk_trees
 rlx.ir.ops.windows im2col col2im
 """,
     "open extents": """
@@ -237,6 +239,7 @@ rlx.ir.reference.reduction reduce_sum reduce_mean reduce_prod reduce_max reduce_
 rlx.ir.reference.shape transpose expand narrow concat reverse pad slice extent iota
 rlx.ir.reference.signal fft dft dft_of_prime dft_of_reals dft_to_reals rfft irfft
 rlx.ir.reference.solve solve triangular_solve cholesky lu
+rlx.ir.reference.trees walk_trees
 """,
     "rlx": """
 rlx custom debug distributed errors ffi gguf jax language lax nn numpy onnx optim optimize passes
@@ -358,6 +361,7 @@ rlx.ir.ops.stored_conv StoredConvAttributes images_first weights_first channels_
     channels_to_back taps_to_front stored_conv planes_of
 rlx.ir.ops.stored_products Elements word_products summed_types stored_matmul
 rlx.ir.ops.trajectories scan_trajectory scan_backward scan_backward_xs
+rlx.ir.ops.trees walk_trees
 rlx.ir.ops.windows im2col col2im gathered_windows scattered_windows
 """,
     "rlx.numpy": """

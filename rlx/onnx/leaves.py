@@ -44,7 +44,7 @@ class Walk:
         self.x, columns = _picked(x)
         self.trees = trees if columns is None else trees.reading(columns)
         self.dtype = dtype
-        self.leaves = np.flatnonzero(trees.child == np.arange(trees.child.size))
+        self.leaves = np.flatnonzero(trees.is_leaf)
         """Places of the leaves among the nodes."""
         self._reached: dict[Any, Any] = {}
 
@@ -52,7 +52,7 @@ class Walk:
         """Return the place of the leaf that each row reaches, once per open graph."""
         graph = open_graph()
         if graph not in self._reached:
-            self._reached[graph] = self.trees.reached(self.rows())
+            self._reached[graph] = self.trees.reached(self.rows())[:, 0]
         return self._reached[graph]
 
     def rows(self) -> Any:

@@ -1,11 +1,11 @@
-"""Ensembles of decision trees by masks of leaves: all tests of a tree, and no walk.
+"""Sums over ensembles of decision trees: by masks of leaves for many rows, by walks for few.
 
-The leaves of a tree have a bit each, those for tests that hold before those for tests that fail. A
-test that fails clears the bits of the leaves for which it had to hold; the lowest bit that is left
-is the leaf that a row reaches (Lucchese et al., QuickScorer, 2015). A tree of more leaves than bits
-is divided into parts, each a subtree below the tests that lead to it: a row that another part
-decides finds the weight 0. Vectors of rows share each test, without gathers: trees of a few dozen
-leaves take a tenth of the time of a walk to their depth.
+The leaves of a tree have a bit each, those for keys that exceed the limit of a node before those
+for keys that do not. A test clears the bits of the leaves that it rules out; the lowest bit that is
+left is the leaf that a row reaches (Lucchese et al., QuickScorer, 2015). A tree of more leaves than
+bits is divided into parts, each a subtree below the tests that lead to it: a row that another part
+decides finds the weight 0. Vectors of rows share each test, without gathers: many rows of trees of
+a few dozen leaves take less time than by walks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import rlx.numpy as rnp
 from rlx.dataclass import dataclass
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.onnx.tree_tables import GT, GTE, LEQ, LT, NEQ, Trees
+from rlx.onnx.tree_tables import Trees
 from rlx.tracing.apply import emit
 from rlx.transforms.control import fori_loop, scan
 
@@ -27,25 +27,25 @@ Array = np.ndarray[Any, Any]
 
 _BITS = 31
 """Leaves of a part: the bits of an i32 but the sign."""
-_LANES = 8
-"""Rows, added ones too, that a vector has at least."""
+_LANES = 16
+"""Rows, added ones too, that vectors have."""
 _ORDERED_ROWS = 32
 """Rows from which on trees are added in the order of the model."""
-_MANY_ROWS = 128
+_IN_PLACE = 128
 """Rows from which on a column is read in place: for fewer, those of a part are copied together."""
 _BLOCK = 512
 """Rows whose features stay in the cache, at least."""
-_GROUPS = 4
-"""Groups of parts of similar size, where sizes differ."""
+_WORTH = {True: 12, False: 6}
+"""Tests of vectors by masks that take the time of one step of walks, for many rows or few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A node of a part, and the bits that stay where its test holds and where it fails."""
+    """A node of a part, and the bits that stay where a key exceeds its limit and where not."""
 
     node: int
-    where_true: int
-    where_false: int
+    where_more: int
+    where_not: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +64,43 @@ def votes(trees: Trees, x: Any, weights: Array, aggregate: str) -> Any:
 
 def total(trees: Trees, x: Any, own: Array, aggregate: str) -> Any:
     """Return what `votes` does, of weights in the order of the tables."""
-    parts = _parts(trees, _worth(x.shape[0])) if aggregate in ("SUM", "AVERAGE") else None
+    rows = x.shape[0]
+    parts = _parts(trees, rows) if aggregate in ("SUM", "AVERAGE") else None
+    if parts is None and isinstance(rows, int) and rows < _ORDERED_ROWS:
+        return _AGGREGATES[aggregate](rnp.take(own, trees.reached(x), axis=0, mode="clip"), 1)
     if parts is None:
-        return trees.total(x, own, aggregate)
-    sums = _sums(trees, parts, x, own)
-    return sums / trees.roots.size if aggregate == "AVERAGE" else sums
+        found = _in_order(rnp.transpose(trees.reached(x)), own, _JOINS[aggregate])
+    else:
+        short = _padded(rows) - rows if isinstance(rows, int) and rows < _IN_PLACE else 0
+        keys = rnp.pad(trees.keys(x), ((0, short), (0, 0))) if short else trees.keys(x)
+        found = _sums_in_blocks(_Tests(trees, parts, own, x.dtype), keys)[:rows]
+    return found / trees.roots.size if aggregate == "AVERAGE" else found
 
 
-def _worth(rows: Any) -> int:
-    """Return how many tests by masks take the time of one step of a walk, measured."""
-    if not isinstance(rows, int):
-        return 24
-    return 7 if rows == 1 else min(24, 3 * rows)
+_AGGREGATES: dict[str, Any] = {"SUM": rnp.sum, "AVERAGE": rnp.mean, "MIN": rnp.min, "MAX": rnp.max}
+_JOINS: dict[str, Any] = {
+    "SUM": rnp.add, "AVERAGE": rnp.add, "MIN": rnp.minimum, "MAX": rnp.maximum,
+}  # fmt: skip
 
 
-def _parts(trees: Trees, worth: int) -> list[Part] | None:
-    """Return the parts of all trees, in order; None where walks take less time.
+def _in_order(reached: Any, own: Array, join: Any) -> Any:
+    """Join the weights of the leaves `[trees, rows]` that rows reach, tree by tree."""
 
-    A step of a walk takes the time of `worth` tests.
-    """
-    budget = worth * int(trees.depths.sum())
-    inner = np.flatnonzero(trees.child != np.arange(trees.child.size))
-    if trees.members is not None or not budget or inner.size > budget:
+    def step(found: Any, leaves: Any) -> tuple[Any, None]:
+        return join(found, rnp.take(own, leaves, axis=0, mode="clip")), None
+
+    first = rnp.take(own, reached[0], axis=0, mode="clip")
+    return scan(step, first, reached[1:])[0]
+
+
+def _parts(trees: Trees, rows: Any) -> list[Part] | None:
+    """Return the parts of all trees, in order; None where walks take less time."""
+    are_known = isinstance(rows, int) and rows > 0
+    filled = rows / _padded(rows) if are_known else 1.0
+    are_many = not are_known or rows >= _IN_PLACE
+    budget = _WORTH[are_many] * filled * trees.steps()
+    inner = np.flatnonzero(~trees.is_leaf)
+    if trees.is_shared or inner.size > budget:
         return None
     cut = _cuts(trees, inner)
     parent = np.full(trees.child.size, -1)
@@ -97,6 +112,11 @@ def _parts(trees: Trees, worth: int) -> list[Part] | None:
         if tests > budget:
             return None
     return parts
+
+
+def _padded(rows: int) -> int:
+    """Return how many rows vectors have that hold `rows`."""
+    return -(-rows // _LANES) * _LANES
 
 
 def _cuts(trees: Trees, inner: Array) -> Array:
@@ -133,8 +153,8 @@ def _part(child: Array, parent: Array, cut: Array, top: int) -> Part:
     node, own = top, ~_span(0, len(leaves))
     while parent[node] >= 0:
         above = int(parent[node])
-        holds = node == child[above] + 1
-        tests.append(Test(above, -1 if holds else own, own if holds else -1))
+        is_second = node == child[above] + 1
+        tests.append(Test(above, -1 if is_second else own, own if is_second else -1))
         node = above
     return Part(tuple(tests) or (Test(top, -1, -1),), tuple(leaves))
 
@@ -144,12 +164,9 @@ def _span(first: int, end: int) -> int:
 
 
 class _Tests:
-    """The tests of some parts in tables, those of a part after each other.
+    """The tests of some parts in tables, those of a part after each other."""
 
-    A test holds where its feature is from `low` to `high`, whatever its comparison is.
-    """
-
-    def __init__(self, trees: Trees, parts: Sequence[Part], own: Array, dtype: Any) -> None:
+    def __init__(self, trees: Trees, parts: list[Part], own: Array, dtype: Any) -> None:
         self.counts = np.array([len(part.tests) for part in parts], np.int32)
         self.weights = np.zeros((len(parts), _BITS + 1, own.shape[1]), own.dtype)
         for number, part in enumerate(parts):
@@ -158,23 +175,13 @@ class _Tests:
                     self.weights[number, bit] = own[leaf]
         tests = [test for part in parts for test in part.tests]
         node = np.array([test.node for test in tests])
-        true, false = (
+        more, rest = (
             np.array([getattr(test, name) for test in tests], np.int32)
-            for name in ("where_true", "where_false")
+            for name in ("where_more", "where_not")
         )
-        mode, limit = trees.mode[node], trees.threshold[node].astype(dtype)
-        lowest, highest = np.array([-np.inf, np.inf], dtype)
-        below = np.where(limit == lowest, np.nan, np.nextafter(limit, lowest))
-        above = np.where(limit == highest, np.nan, np.nextafter(limit, highest))
-        high = np.where(mode == LT, below, np.where((mode == GT) | (mode == GTE), highest, limit))
-        low = np.where(mode == GT, above, np.where((mode == LEQ) | (mode == LT), lowest, limit))
-        unequal = mode == NEQ
-        missing = np.where(trees.missing[node] | unequal, true, false)
-        true, false = np.where(unequal, false, true), np.where(unequal, true, false)
-        self.has_low = not np.all(low == lowest)
-        self.has_missing = bool(np.any(missing != false))
-        self.tables = [trees.feature[node], high.astype(dtype), true, false]
-        self.tables += [low.astype(dtype)] * self.has_low + [missing] * self.has_missing
+        limit, mask, column = (table[node] for table in trees.limits(dtype))
+        self.has_masks = bool(np.any(mask != -1))
+        self.tables = [column, limit, more, rest, *([mask] if self.has_masks else [])]
 
     def rows(self) -> list[Array]:
         """Return the tables with a row for each part, filled up by tests that clear nothing."""
@@ -183,68 +190,30 @@ class _Tests:
         at = np.minimum(ends - self.counts[:, None] + place, ends - 1)
         return [table[at] for table in self.tables]  # the last one again
 
-    def bits(self, value: Any, tables: Sequence[Any]) -> Any:
-        """Return the bits that tests of values leave, by their rows of the tables."""
-        high, true, false, *rest = tables
-        holds = rnp.less_equal(value, high)
-        if self.has_low:
-            holds = rnp.logical_and(holds, rnp.greater_equal(value, rest[0]))
-        found = rnp.where(holds, true, false)
-        return rnp.where(rnp.isnan(value), rest[-1], found) if self.has_missing else found
+    def bits(self, key: Any, tables: Sequence[Any]) -> Any:
+        """Return the bits that tests of keys leave, by their rows of the tables."""
+        limit, more, rest, *mask = tables
+        compared = rnp.bitwise_and(key, mask[0]) if self.has_masks else key
+        return rnp.where(rnp.greater(compared, limit), more, rest)
 
 
-def _sums(trees: Trees, parts: list[Part], x: Any, own: Array) -> Any:
-    """Return the sum over all trees of the weights of the leaves that rows reach."""
-    rows = x.shape[0]
-    if not isinstance(rows, int) or rows >= _ORDERED_ROWS:
-        return _sums_in_blocks(_Tests(trees, parts, own, x.dtype), x)
-    sums: Any = None
-    add = _sum_of_one_row if rows == 1 else _sums_part_by_part
-    padded = rnp.pad(x, ((0, max(0, _LANES - rows)), (0, 0))) if rows > 1 else x
-    for some in _of_similar_size(parts):
-        found = add(_Tests(trees, some, own, x.dtype), padded)
-        sums = found if sums is None else sums + found
-    return sums[:rows]
-
-
-def _of_similar_size(parts: list[Part]) -> list[list[Part]]:
-    """Return parts in groups by the number of their tests, to which tables are filled up."""
-    ordered = sorted(parts, key=lambda part: len(part.tests))
-    size = -(-len(ordered) // _GROUPS)
-    groups = [ordered[first : first + size] for first in range(0, len(ordered), size)]
-    fills = sum(len(group) * len(group[-1].tests) for group in groups)
-    is_even = 4 * len(ordered) * len(ordered[-1].tests) < 5 * fills
-    return [parts] if is_even else groups
-
-
-def _sum_of_one_row(tests: _Tests, x: Any) -> Any:
-    """Vectors hold the parts: the tests of all are made at once."""
-    feature, *tables = (table.T for table in tests.rows())
-    value = rnp.reshape(rnp.take(x, feature.ravel(), axis=1, mode="clip"), feature.shape)
-    found = tests.bits(value, tables)
-    left = found[0]
-    for number in range(1, len(feature)):
-        left = rnp.bitwise_and(left, found[number])
-    return rnp.sum(_weights_of(tests, left, _first_places(tests)), 0, keepdims=True)
-
-
-def _sums_in_blocks(tests: _Tests, x: Any) -> Any:
+def _sums_in_blocks(tests: _Tests, keys: Any) -> Any:
     """Blocks of rows whose features stay in the cache."""
-    rows = x.shape[0]
+    rows = keys.shape[0]
     if not isinstance(rows, int) or rows < 2 * _BLOCK:
-        return _sums_part_by_part(tests, x)
+        return _sums_part_by_part(tests, keys)
     count = rows // _BLOCK
     size = 16 * -(-rows // (16 * count))
-    padded = rnp.pad(x, ((0, count * size - rows), (0, 0)))
-    blocks = rnp.reshape(padded, (count, size, x.shape[1]))
+    padded = rnp.pad(keys, ((0, count * size - rows), (0, 0)))
+    blocks = rnp.reshape(padded, (count, size, keys.shape[1]))
     _, sums = scan(lambda _, block: ((), _sums_part_by_part(tests, block)), (), blocks)
     return rnp.reshape(sums, (count * size, sums.shape[2]))[:rows]
 
 
-def _sums_part_by_part(tests: _Tests, x: Any) -> Any:
+def _sums_part_by_part(tests: _Tests, keys: Any) -> Any:
     """Vectors hold rows, of which all share each test."""
-    columns, rows = rnp.transpose(x), x.shape[0]
-    at_once = isinstance(rows, int) and rows < _MANY_ROWS
+    columns, rows = rnp.transpose(keys), keys.shape[0]
+    at_once = isinstance(rows, int) and rows < _IN_PLACE
     full = rnp.broadcast_to(np.int32((1 << _BITS) - 1), (rows,))
 
     def column(feature: Any) -> Any:

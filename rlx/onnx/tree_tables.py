@@ -1,4 +1,4 @@
-"""Tables of the nodes of decision trees, and walks over them: gathers without branches."""
+"""Tables of the nodes of decision trees, of which each compares an integer with a limit."""
 
 from __future__ import annotations
 
@@ -10,43 +10,37 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import FormatError
-from rlx.tracing.loops import scan_rows
-from rlx.transforms.control import fori_loop, scan
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.onnx.tree_sets import GTE, LEQ, LT, MISSING_BIT, Nodes, Windows, with_sets
+from rlx.tracing.apply import emit
 
 Array = np.ndarray[Any, Any]
 
-_MANY_ROWS = 32
-"""Rows from which on the trees are walked one by one."""
-
-LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
-MODES = {
-    "BRANCH_LEQ": LEQ, "BRANCH_LT": LT, "BRANCH_GTE": GTE, "BRANCH_GT": GT,
-    "BRANCH_EQ": EQ, "BRANCH_NEQ": NEQ, "BRANCH_MEMBER": MEMBER,
-}  # fmt: skip
+_CHAINS = 10
+"""Walks side by side: 8 and 16 take up to a fifth longer."""
 
 
 class Trees:
     """Nodes of all trees in tables, those of a tree level by level.
 
-    The children of a node are next to each other, the one for comparisons that fail first. A leaf
-    is its own first child, and its threshold is NaN, with which every comparison fails.
+    A row has keys: an integer for each feature, ordered as its values are, and a word for each
+    window of values that sets are made of, with the bit of the one that it equals. A row goes on
+    to the second child of a node if its key, or the bits of it that a mask keeps, exceed a limit.
+    The children of a node are next to each other; a leaf is its own first child.
     """
 
-    def __init__(
-        self, feature: Any, threshold: Any, mode: Any, true: Any, false: Any, roots: Any,
-        missing: Any, members: Any = None,
-    ) -> None:  # fmt: skip
-        self.order, self.child, self.roots, self.depths = _by_levels(true, false, roots)
-        """The places of nodes as given, first children, roots, and the steps of each tree."""
-        is_leaf = true[self.order] == self.order
-        inner = mode[self.order[~is_leaf]]
-        self.feature = np.where(is_leaf, 0, feature[self.order]).astype(np.int32)
-        self.threshold = np.where(is_leaf, np.nan, threshold[self.order])
-        ordered = [each for each in np.unique(inner) if each not in (NEQ, MEMBER)]
-        self.mode = np.where(is_leaf, ordered[0] if ordered else LEQ, mode[self.order])
-        self.missing = ~is_leaf & missing[self.order]
-        self.members = None if members is None else members[self.order]
-        """The values of sets `[nodes, most]`, with NaN for those that are none; or None."""
+    def __init__(self, nodes: Nodes, roots: Array, weights: Array) -> None:
+        nodes, window, self.windows = with_sets(nodes, weights, _children_first(nodes, roots))
+        order, self.child, self.roots, self.level, self.is_shared = _by_levels(nodes, roots)
+        self.order = np.where(order < len(weights), order, 0)  # of further windows, any
+        """Nodes as given, by place."""
+        self.is_leaf = self.child == np.arange(self.child.size)
+        self.feature = np.where(self.is_leaf, 0, nodes.feature[order]).astype(np.int64)
+        self.threshold = nodes.threshold[order]
+        self.mode = nodes.mode[order]
+        self.missing = nodes.missing[order]
+        self.window = np.where(self.is_leaf, -1, window[order])
 
     def require_features(self, width: Any) -> None:
         """Raise a FormatError if there are no trees, or they read features of no row."""
@@ -59,132 +53,199 @@ class Trees:
         if not self.roots.size:
             raise malformed("an ensemble has no trees")
 
-    def total(self, x: Any, own: Array, aggregate: str) -> Any:
-        """Return sums (or means, minima, maxima) over trees of the weights of the leaves reached.
-
-        The weights are in the order of the tables. Many rows walk one tree after the other, so that
-        its nodes stay in the cache; few rows walk all trees at once.
-        """
-        if _are_few(x):
-            return _AGGREGATES[aggregate](rnp.take(own, self._leaves(x), axis=0, mode="clip"), 1)
-        join = _JOINS[aggregate]
-
-        def walk(root: Any, depth: Any) -> Any:
-            return rnp.take(own, self._walk(x, root, depth), axis=0, mode="clip")
-
-        def step(total: Any, tree: tuple[Any, Any]) -> tuple[Any, None]:
-            return join(total, walk(*tree)), None
-
-        first = walk(self.roots[0], self.depths[0])
-        total = scan(step, first, (self.roots[1:], self.depths[1:]))[0]
-        return total / self.roots.size if aggregate == "AVERAGE" else total
-
-    def reached(self, x: Any) -> Any:
-        """Return the place of the leaf that every row reaches in the only tree, `[rows]`."""
-        if _are_few(x):
-            return self._leaves(x)[:, 0]
-        return self._walk(x, self.roots[0], self.depths[0])
-
     def reading(self, columns: Array) -> Trees:
         """Return the trees over rows of which they read `columns` only."""
         found = copy(self)
-        found.feature = columns[self.feature].astype(np.int32)
+        found.feature = columns[self.feature].astype(np.int64)
+        found.windows = Windows(columns[self.windows.feature], self.windows.values)
         return found
 
     @classmethod
     def joined(cls, parts: Sequence[Trees]) -> Trees:
-        """Return one ensemble of the trees of ensembles without sets of members, in order."""
+        """Return one ensemble of the trees of ensembles, in order."""
         found = copy(parts[0])
-        starts = np.cumsum([0, *(part.child.size for part in parts[:-1])]).astype(np.int32)
-        for name in ("order", "feature", "threshold", "mode", "missing", "depths"):
+        names = "order", "level", "is_leaf", "feature", "threshold", "mode", "missing"
+        for name in names:
             setattr(found, name, np.concatenate([getattr(part, name) for part in parts]))
+        starts = np.cumsum([0, *(part.child.size for part in parts)])
         for name in ("child", "roots"):
-            moved = [getattr(p, name) + start for p, start in zip(parts, starts, strict=True)]
+            moved = [getattr(p, name) + start for p, start in zip(parts, starts, strict=False)]
             setattr(found, name, np.concatenate(moved))
+        counts = np.cumsum([0, *(part.windows.feature.size for part in parts)])
+        own = [
+            np.where(part.window < 0, -1, part.window + count)
+            for part, count in zip(parts, counts, strict=False)
+        ]
+        found.window = np.concatenate(own)
+        found.windows = Windows(
+            np.concatenate([part.windows.feature for part in parts]),
+            np.concatenate([part.windows.values for part in parts]),
+        )
+        found.is_shared = any(part.is_shared for part in parts)
         return found
 
-    def _walk(self, x: Any, root: Any, depth: Any) -> Any:
-        """Return the leaf that every row reaches in the tree at `root`, `[rows]`."""
-        start = rnp.broadcast_to(root, (x.shape[0],))
-        return fori_loop(0, depth, lambda _, places: self._step(x, places), start)
+    def tree(self) -> Array:
+        """Return the number of the tree of each node."""
+        found: Array = np.searchsorted(self.roots, np.arange(self.child.size), "right") - 1
+        return found
 
-    def _leaves(self, x: Any) -> Any:
-        """Return the leaf that every row reaches in every tree, `[rows, trees]`."""
-        start = rnp.broadcast_to(self.roots, (x.shape[0], self.roots.size))
-        steps = np.arange(max(self.depths.max(initial=0), 1))
-        return scan_rows(lambda places, _: (self._step(x, places), None), start, steps)[0]
+    def steps(self) -> float:
+        """Return how many nodes of all trees a row passes, where it reaches any leaf as often."""
+        tree, leaves = self.tree(), np.flatnonzero(self.is_leaf)
+        passed = np.bincount(tree[leaves], self.level[leaves] + 1)
+        return float(np.sum(passed / np.bincount(tree[leaves])))
 
-    def _step(self, x: Any, places: Any) -> Any:
-        """Return the children to which rows go on from `places`, `[rows]` or `[rows, trees]`."""
-        rows, width = rnp.arange(x.shape[0], dtype="int64"), x.shape[1]
-        start = rnp.multiply(rows, width)
-        at = rnp.expand_dims(start, 1) if places.ndim == 2 else start
-        value = rnp.take(rnp.ravel(x), rnp.add(at, self._of(self.feature, places)), mode="clip")
-        limit = self._of(self.threshold.astype(x.dtype), places)
-        holds = self._holds(value, limit, places)
-        return rnp.add(self._of(self.child, places), rnp.astype(holds, "int32"))
+    def limits(self, dtype: Any) -> tuple[Array, Array, Array]:
+        """Return the limit of each node, the mask of bits that it compares, and its key's column.
 
-    def _of(self, table: Array, places: Any) -> Any:
-        return rnp.take(table, places, axis=0, mode="clip")
+        Columns are those of `keys`.
+        """
+        is_set, is_low = self._is_set(), self._is_low()
+        dtype = _compared(dtype)
+        integer = _integer(dtype)
+        most = np.iinfo(integer).max
+        limit = np.where(is_set, 0, self.threshold).astype(dtype)
+        keys = _ordered(limit) - np.isin(self.mode, (LT, GTE))
+        never = np.isin(self.mode, (LEQ, LT))  # exceeded by all but a missing value that holds
+        keys = np.where(np.isnan(limit), np.where(never, -most - 1, most - 1), keys)
+        mask = np.where(is_set, self.threshold, -1).astype(integer)
+        used, has_low = self._used(), bool(is_low.any())
+        column = np.searchsorted(used, self.feature) + np.where(is_low, used.size, 0)
+        windows = self.window + used.size * (1 + has_low)
+        column = np.where(is_set, windows, np.where(self.is_leaf, 0, column))
+        limit = np.where(self.is_leaf, most, np.where(is_set, 0, keys))
+        return limit.astype(integer), mask, column.astype(integer)
 
-    def _holds(self, value: Any, limit: Any, places: Any) -> Any:
-        compare = [rnp.less_equal, rnp.less, rnp.greater_equal, rnp.greater, rnp.equal,
-                   rnp.not_equal]  # fmt: skip
-        holds: Any = None
-        for mode in np.unique(self.mode):
-            found = (
-                self._is_member(value, places) if mode == MEMBER else compare[mode](value, limit)
-            )
-            chosen = rnp.equal(self._of(self.mode, places), mode)
-            holds = found if holds is None else rnp.where(chosen, found, holds)
-        if np.any(self.missing):
-            holds = rnp.logical_or(
-                holds, rnp.logical_and(rnp.isnan(value), self._of(self.missing, places))
-            )
-        return holds
+    def keys(self, x: Any) -> Any:
+        """Return the keys of rows: of the features that are read, and of windows of values."""
+        x = rnp.astype(x, _compared(x.dtype))
+        integer, used = _integer(x.dtype), self._used()
+        most = np.array(np.iinfo(integer).max, integer)
+        features = rnp.take(x, used, axis=1, mode="clip")
+        bits = emit(ops.bitcast, features, to=DType.I64 if integer is np.int64 else DType.I32)
+        ordered = rnp.where(rnp.less(bits, 0), rnp.bitwise_xor(bits, most), bits)
+        ordered = rnp.where(rnp.equal(features, 0), np.zeros((), integer), ordered)
+        is_missing = rnp.isnan(features)
+        blocks = [rnp.where(is_missing, most, ordered)]
+        if self._is_low().any():
+            blocks.append(rnp.where(is_missing, -most - 1, ordered))
+        if self.windows.feature.size:
+            blocks.append(_bits_of_windows(x, self.windows))
+        return rnp.concatenate(blocks, 1) if len(blocks) > 1 else blocks[0]
 
-    def _is_member(self, value: Any, places: Any) -> Any:
-        sets = self._of(np.asarray(self.members, value.dtype), places)
-        return rnp.any(rnp.equal(rnp.expand_dims(value, -1), sets), -1)
+    def reached(self, x: Any) -> Any:
+        """Return the place of the leaf that every row reaches in every tree, `[rows, trees]`."""
+        limit, mask, column = self.limits(x.dtype)
+        tree, trees = self.tree(), self.roots.size
+        chains = min(_CHAINS, trees)
+        following = np.append(self.roots + 1, np.zeros(chains, np.int64))[tree + chains]
+        child = np.where(self.is_leaf, following, self.child + 1)  # after the record of the end
+        fields = [limit, column, child, tree, *([mask] if self.windows.feature.size else [])]
+        width = len(fields)
+        fields[2] = child * width
+        end = np.array([np.iinfo(limit.dtype).max, 0, 0, trees, -1][:width])
+        table = np.concatenate([end, np.stack(fields, 1).ravel()]).astype(limit.dtype)
+        starts = ((self.roots[:chains] + 1) * width).astype(np.int32)
+        found = emit(ops.walk_trees, self.keys(x), table, starts, trees=trees, width=width)
+        return rnp.floor_divide(found[:, :trees], np.int32(width)) - 1
+
+    def _is_set(self) -> Array:
+        return self.window >= 0
+
+    def _is_low(self) -> Array:
+        """Return which nodes read keys of which a missing value is the least: it exceeds none."""
+        stays = np.isin(self.mode, (LEQ, LT)) == self.missing
+        found: Array = stays & ~self.is_leaf & ~self._is_set()
+        return found
+
+    def _used(self) -> Array:
+        """Return the features that are compared with limits; one at least."""
+        read = np.unique(self.feature[~self.is_leaf & ~self._is_set()])
+        return read if read.size else np.zeros(1, np.int64)
 
 
-def _are_few(x: Any) -> bool:
-    """True if rows walk all trees at once."""
-    return isinstance(x.shape[0], int) and x.shape[0] < _MANY_ROWS
+def _bits_of_windows(x: Any, windows: Windows) -> Any:
+    """Return a word for each window of values, `[rows, windows]`."""
+    integer = _integer(x.dtype)
+    value = rnp.expand_dims(rnp.take(x, windows.feature, axis=1, mode="clip"), 2)
+    bits = (1 << np.arange(windows.values.shape[1])).astype(integer)
+    is_equal = rnp.equal(value, windows.values.astype(x.dtype))
+    found = rnp.sum(rnp.where(is_equal, bits, np.zeros((), integer)), 2, dtype=integer)
+    return rnp.where(rnp.isnan(value[:, :, 0]), np.array(MISSING_BIT, integer), found)
 
 
-_AGGREGATES: dict[str, Any] = {"SUM": rnp.sum, "AVERAGE": rnp.mean, "MIN": rnp.min, "MAX": rnp.max}
-_JOINS: dict[str, Any] = {
-    "SUM": rnp.add, "AVERAGE": rnp.add, "MIN": rnp.minimum, "MAX": rnp.maximum,
-}  # fmt: skip
+def _compared(dtype: Any) -> Any:
+    """Return the dtype that features are compared in."""
+    return np.float64 if np.dtype(dtype) == np.float64 else np.float32
 
 
-def _by_levels(true: Array, false: Array, roots: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the order of nodes, their first children, the roots and the depth of each tree."""
-    order: list[Any] = []
-    child: list[Any] = []
-    places, depths = [], []
-    for root in roots:
-        start = len(order)
-        places.append(start)
-        level, depth = [int(root)], 0
-        order += level
-        while level:
-            following: list[int] = []
-            for node in level:
-                is_leaf = true[node] == node
-                child.append(len(child) if is_leaf else len(order))
-                if not is_leaf:
-                    both = [int(false[node]), int(true[node])]
-                    following += both
-                    order += both
-            depth += bool(following)
-            level = following
-            if len(order) - start > 2 * true.size + 1:
+def _integer(dtype: Any) -> Any:
+    """Return the integers that keys of features of a dtype are."""
+    return np.int64 if np.dtype(dtype) == np.float64 else np.int32
+
+
+def _ordered(limit: Array) -> Array:
+    """Return integers in the order of floats, with one for both zeros; any for NaN."""
+    bits = (limit + np.zeros((), limit.dtype)).view(_integer(limit.dtype)).astype(np.int64)
+    found: Array = np.where(bits < 0, bits ^ np.iinfo(_integer(limit.dtype)).max, bits)
+    return found
+
+
+def _children_first(nodes: Nodes, roots: Array) -> list[int]:
+    """Return the nodes that roots reach, children before parents."""
+    true, false = nodes.true.tolist(), nodes.false.tolist()
+    order: list[int] = []
+    is_open, is_done = bytearray(len(true)), bytearray(len(true))
+    stack = roots.tolist()
+    while stack:
+        node = stack[-1]
+        if is_open[node] or is_done[node] or true[node] == node:
+            stack.pop()
+            if not is_done[node]:
+                order.append(node)
+                is_done[node] = True
+            continue
+        is_open[node] = True
+        for below in (true[node], false[node]):
+            if is_open[below] and not is_done[below]:
                 raise malformed("the nodes of a tree form a cycle")
-        depths.append(depth)
-    first, starts, steps = (np.asarray(each, np.int32) for each in (child, places, depths))
-    return np.asarray(order, np.int64), first, starts, steps
+            stack.append(below)
+    return order
+
+
+def _by_levels(nodes: Nodes, roots: Array) -> tuple[Array, Array, Array, Array, bool]:
+    """Return the order of nodes, their first children, the roots, the levels, and what is shared.
+
+    A node of several parents has a place below each; its children have one.
+    """
+    true, false = nodes.true.tolist(), nodes.false.tolist()
+    is_below = np.isin(nodes.mode, (LEQ, LT)).tolist()
+    order: list[int] = []
+    child: list[int] = []
+    level: list[int] = []
+    places: list[int] = []
+    is_shared = False
+    for root in roots.tolist():
+        places.append(len(order))
+        order.append(root)
+        level.append(0)
+        pairs: dict[int, int] = {}
+        while len(child) < len(order):
+            at = len(child)
+            node = order[at]
+            if true[node] == node:
+                child.append(at)
+                continue
+            if node not in pairs:
+                pairs[node] = len(order)
+                pair = [true[node], false[node]]
+                order += pair if is_below[node] else pair[::-1]
+                level += [level[at] + 1] * 2
+            else:
+                is_shared = True
+            child.append(pairs[node])
+    found = [np.asarray(each, np.int64) for each in (order, child, places, level)]
+    return found[0], found[1], found[2], found[3], is_shared
 
 
 def malformed(message: str) -> FormatError:

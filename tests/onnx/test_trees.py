@@ -11,7 +11,7 @@ onnx = pytest.importorskip("onnx")
 
 import rlx  # noqa: E402
 from rlx.errors import FormatError  # noqa: E402
-from rlx.onnx import InferenceSession  # noqa: E402
+from rlx.onnx import InferenceSession, load  # noqa: E402
 from tests.onnx.models import model, node  # noqa: E402
 
 FLOAT = onnx.TensorProto.FLOAT
@@ -226,3 +226,81 @@ def test_trees_may_share_leaves(rows: int) -> None:
     x = np.random.default_rng(0).standard_normal((rows, 3)).astype(np.float32)
     (y,) = InferenceSession(shared).run(None, {"x": x})
     np.testing.assert_array_equal(y[:, 0], np.where(x[:, :1] <= splits, 1, 10).sum(1))
+
+
+def chain_of_equals(values: list[float], *, missing: bool, mode: str) -> dict[str, Any]:
+    """Return a tree that compares one feature with values in turn, of equal leaves but the last."""
+    count = len(values)
+    inner, leaves = list(range(count)), list(range(count, 2 * count + 1))
+    equal, others = leaves[:count], [*inner[1:], leaves[count]]
+    is_equal = mode == "BRANCH_EQ"
+    return {
+        "nodes_treeids": [0] * len(inner + leaves),
+        "nodes_nodeids": inner + leaves,
+        "nodes_featureids": [1] * count + [0] * len(leaves),
+        "nodes_values": values + [0.0] * len(leaves),
+        "nodes_modes": [mode] * count + ["LEAF"] * len(leaves),
+        "nodes_truenodeids": (equal if is_equal else others) + [0] * len(leaves),
+        "nodes_falsenodeids": (others if is_equal else equal) + [0] * len(leaves),
+        "nodes_missing_value_tracks_true": [int(missing)] * count + [0] * len(leaves),
+        "target_treeids": [0] * len(leaves), "target_nodeids": leaves,
+        "target_ids": [0] * len(leaves), "target_weights": [1.0] * count + [2.0],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["BRANCH_EQ", "BRANCH_NEQ"])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("rows", [1, 70])
+def test_a_chain_of_comparisons_with_values_is_sets(rows: int, missing: bool, mode: str) -> None:
+    """Three sets of 30, 30 and 15 values; NaN is equal if missing values count so."""
+    values = [float(each) for each in range(0, 150, 2)]
+    given = forest(**chain_of_equals(values, missing=missing, mode=mode))
+    is_equal_if_missing = missing and mode == "BRANCH_EQ"
+    x = np.random.default_rng(0).integers(-2, 160, (rows, 3)).astype(np.float32)
+    x[::7] = np.nan
+    x[1::11] = 2.5
+    found = np.where(np.isnan(x[:, 1]), is_equal_if_missing, np.isin(x[:, 1], values))
+    expected = np.where(found, 1, 2)
+    for backend in ("reference", "c", "llvm"):
+        (y,) = InferenceSession(given, backend=backend).run(None, {"x": x})
+        np.testing.assert_array_equal(y[:, 0], expected)
+
+
+def test_a_folded_chain_has_a_node_for_30_values() -> None:
+    nodes = chain_of_equals([float(each) for each in range(75)], missing=False, mode="BRANCH_EQ")
+    graph = load(forest(**nodes), dims={"x": (1, 3)})
+    (walk,) = [each for each in graph.nodes if each.op.name == "walk_trees"]
+    table, records = walk.operands[1].shape[0], 1 + 3 + 4  # the end, the sets, and their leaves
+    assert table == records * walk.attribute("width")
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_sets_of_members_have_any_size(rows: int, dtype: Any) -> None:
+    """One of 100 values and one of none, below a comparison, and a missing value that holds."""
+    members = [*range(0, 200, 2), np.nan, np.nan]
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    tensors = {
+        name: onnx.numpy_helper.from_array(np.array(each, dtype))
+        for name, each in {
+            "nodes_splits": [100, 0, 0], "leaf_weights": [1, 2, 4, 8], "membership_values": members,
+        }.items()
+    }  # fmt: skip
+    tree = node(
+        "TreeEnsemble", ["x"], ["y"], domain=DOMAIN, n_targets=1, nodes_featureids=[0, 1, 2],
+        nodes_modes=onnx.numpy_helper.from_array(np.array([0, 6, 6], np.uint8)),
+        nodes_truenodeids=[1, 0, 2], nodes_trueleafs=[0, 1, 1], nodes_falsenodeids=[2, 1, 3],
+        nodes_falseleafs=[0, 1, 1], nodes_missing_value_tracks_true=[0, 0, 1], tree_roots=[0],
+        leaf_targetids=[0] * 4, **tensors,
+    )  # fmt: skip
+    made = model([tree], {"x": (kind, [None, 3])}, ["y"])
+    made.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 5))
+    x = np.random.default_rng(0).integers(-5, 210, (rows, 3)).astype(dtype)
+    x[1::5] = np.nan
+    is_member = np.isin(x[:, 1], members[:-2])
+    expected = np.where(
+        x[:, 0] <= 100, np.where(is_member, 1, 2), np.where(np.isnan(x[:, 2]), 4, 8)
+    )
+    for backend in ("reference", "llvm"):
+        (y,) = InferenceSession(made, backend=backend).run(None, {"x": x})
+        np.testing.assert_array_equal(y[:, 0], expected)

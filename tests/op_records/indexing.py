@@ -147,6 +147,30 @@ _SORT_STAGES = [
              {}, (DType.F32,)),
 ]  # fmt: skip
 
+_TREES = {
+    # two trees in one chain, of three leaves and of one, and one of two leaves in another
+    DType.I32: [(9, 0, 0, 3), (5, 0, 2, 0), (9, 0, 6, 0), (0, 2, 4, 0), (9, 0, 6, 0), (9, 0, 6, 0),
+                (9, 0, 0, 1), (-2, 1, 8, 2), (9, 0, 0, 2), (9, 0, 0, 2)],
+    DType.I64: [(9, 0, 0, 2, -1), (0, 1, 3, 0, 5), (0, 0, 5, 1, 2), (9, 0, 2, 0, -1),
+                (9, 0, 2, 0, -1), (9, 0, 0, 1, -1), (9, 0, 0, 1, -1)],
+}  # fmt: skip
+"""Records of a limit, a column, a child, a tree, and a mask."""
+
+
+def _trees(dtype: DType, starts: list[int], trees: int) -> OpRecord:
+    records = np.array(_TREES[dtype])
+    width = records.shape[1]
+    records[:, 2] *= width
+    keys = np.random.default_rng(0).integers(-9, 10, (7, 3))
+    return OpRecord(
+        ops.walk_trees, f"{len(starts)}-chains-{dtype}",
+        (_fixed(keys, dtype), _fixed(records.ravel(), dtype),
+         _fixed(width * np.array(starts), DType.I32)),
+        {"trees": trees, "width": width}, (DType.F32,),
+    )  # fmt: skip
+
+
+_WALKS = [_trees(DType.I32, [1, 7], 3), _trees(DType.I64, [1], 2)]
 _STARTS = {"inside": (1, 2), "clamped-low": (-3, 0), "clamped-high": (9, 9)}
 _DYNAMIC = [
     record
@@ -172,5 +196,6 @@ RECORDS: list[OpRecord] = [
     *_TOPKS,
     *_SORTS,
     *_SORT_STAGES,
+    *_WALKS,
     *_DYNAMIC,
 ]

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from rlx.ir.ops.stored_conv import *
     from rlx.ir.ops.stored_products import *
     from rlx.ir.ops.trajectories import *
+    from rlx.ir.ops.trees import *
     from rlx.ir.ops.windows import *
 else:
     __getattr__ = lazily(__name__)

@@ -12,12 +12,17 @@ from rlx.onnx.leaves import LeafValues, Walk
 from rlx.onnx.operators.scores import Labels, transformed, two_classes
 from rlx.onnx.registry import operator
 from rlx.onnx.tree_masks import votes
-from rlx.onnx.tree_tables import LEQ, MEMBER, MODES, Trees, malformed
+from rlx.onnx.tree_sets import EQ, GT, GTE, LEQ, LT, MEMBER, NEQ, Nodes
+from rlx.onnx.tree_tables import Trees, malformed
 from rlx.tracing.trace import TracedArray
 
 _DOMAIN = "ai.onnx.ml"
 Array = np.ndarray[Any, Any]
 
+MODES = {
+    "BRANCH_LEQ": LEQ, "BRANCH_LT": LT, "BRANCH_GTE": GTE, "BRANCH_GT": GT,
+    "BRANCH_EQ": EQ, "BRANCH_NEQ": NEQ, "BRANCH_MEMBER": MEMBER,
+}  # fmt: skip
 _BY_NUMBER = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -59,18 +64,18 @@ def tree_ensemble(
 
     missing = nodes_missing_value_tracks_true or (0,) * inner
     pad = np.zeros(leaves)
-    trees = Trees(
+    nodes = Nodes(
         np.concatenate([nodes_featureids, pad]).astype(np.int64),
         np.concatenate([np.asarray(nodes_splits), pad]),
         np.concatenate([np.asarray(nodes_modes), pad]).astype(np.int64),
         children(nodes_truenodeids, nodes_trueleafs),
         children(nodes_falsenodeids, nodes_falseleafs),
-        np.asarray(tree_roots, np.int64),
         np.concatenate([missing, pad]).astype(bool),
-        _sets(np.asarray(nodes_modes), membership_values, inner + leaves),
+        _sets(np.asarray(nodes_modes), membership_values),
     )
     weights = np.zeros((inner + leaves, n_targets), x.dtype)
     weights[own, np.asarray(leaf_targetids)] = leaf_weights
+    trees = Trees(nodes, np.asarray(tree_roots, np.int64), weights)
     if _is_lazy(trees, x, post_transform):
         return _leaf_values(trees, x, weights)
     total = votes(trees, x, weights, _BY_NUMBER[aggregate_function])
@@ -79,7 +84,7 @@ def tree_ensemble(
 
 def _is_lazy(trees: Trees, x: Any, post_transform: Any) -> bool:
     """True if a result is a function of the leaf of one tree, which need not be walked yet."""
-    is_plain = post_transform in (0, "NONE") and trees.members is None
+    is_plain = post_transform in (0, "NONE")
     return is_plain and trees.roots.size == 1 and isinstance(x, TracedArray) and x.ndim == 2
 
 
@@ -97,21 +102,18 @@ def _require_indices(name: str, found: Any, count: Any) -> None:
         raise malformed(f"{name} has {indices[outside][0]}, which is not an index of the model")
 
 
-def _sets(modes: Array, values: Any, nodes: int) -> Array | None:
+def _sets(modes: Array, values: Any) -> dict[int, Array]:
     """Return the sets of the nodes that test membership; a NaN ends each in the list."""
     owners = np.flatnonzero(modes == MEMBER)
     if values is None and owners.size:
         raise malformed("nodes test membership, and there are no membership_values")
     if values is None:
-        return None
+        return {}
     ends = np.flatnonzero(np.isnan(values))
     parts = np.split(np.asarray(values), ends + 1)
     if len(parts) - 1 != owners.size:
         raise malformed(f"{len(parts) - 1} sets of members for {owners.size} nodes that test one")
-    sets = np.full((nodes, max(map(len, parts))), np.nan)
-    for owner, part in zip(owners, parts, strict=False):
-        sets[owner, : part.size] = part
-    return sets
+    return {int(owner): part[:-1] for owner, part in zip(owners, parts, strict=False)}
 
 
 def _classic(
@@ -127,8 +129,8 @@ def _classic(
     nodes_missing_value_tracks_true: Any = None,
     nodes_hitrates: Any = None,
     nodes_hitrates_as_tensor: Any = None,
-) -> tuple[Trees, dict[tuple[int, int], int]]:
-    """Return trees that are numbered per tree, and the place of each (tree, node)."""
+) -> tuple[Nodes, Array, dict[tuple[int, int], int]]:
+    """Return nodes that are numbered per tree, roots, and the place of each (tree, node)."""
     del nodes_hitrates, nodes_hitrates_as_tensor
     keys = list(zip(nodes_treeids, nodes_nodeids, strict=True))
     place = {key: number for number, key in enumerate(keys)}
@@ -138,14 +140,13 @@ def _classic(
         if nodes_modes[number] != "LEAF":
             true[number] = _place_of_child(place, key, nodes_truenodeids[number])
             false[number] = _place_of_child(place, key, nodes_falsenodeids[number])
-    roots = _roots(keys, true, false)
-    trees = Trees(
+    nodes = Nodes(
         np.asarray(nodes_featureids, np.int64),
         np.asarray(_or_tensor(nodes_values, nodes_values_as_tensor)),
-        np.asarray(modes, np.int64), true, false, roots,
-        np.asarray(nodes_missing_value_tracks_true or (0,) * len(keys), bool),
+        np.asarray(modes, np.int64), true, false,
+        np.asarray(nodes_missing_value_tracks_true or (0,) * len(keys), bool), {},
     )  # fmt: skip
-    return trees, place
+    return nodes, _roots(keys, true, false), place
 
 
 def _mode_of(name: str) -> int:
@@ -207,9 +208,10 @@ def tree_ensemble_regressor(
     target_weights_as_tensor: Any = None,
     **nodes: Any,
 ) -> Any:
-    trees, place = _classic(**nodes)
+    given_nodes, roots, place = _classic(**nodes)
     given = _or_tensor(target_weights, target_weights_as_tensor)
     weights = _weights(place, n_targets, target_treeids, target_nodeids, target_ids, given)
+    trees = Trees(given_nodes, roots, weights)
     base = _or_tensor(base_values, base_values_as_tensor)
     offset = np.asarray(base if base is not None and len(base) else 0, np.float32)
     if _is_lazy(trees, x, post_transform):
@@ -235,13 +237,14 @@ def tree_ensemble_classifier(
     **nodes: Any,
 ) -> Any:
     """The class with the largest sum; trees that vote for one of two classes only decide by it."""
-    trees, place = _classic(**nodes)
+    given_nodes, roots, place = _classic(**nodes)
     count = len(classlabels_int64s or classlabels_strings or ())
     labels = Labels.of(classlabels_int64s, classlabels_strings, count)
     given = _or_tensor(class_weights, class_weights_as_tensor)
     is_binary = count == 2 and len(set(class_ids)) == 1
     ids = [0] * len(class_ids) if is_binary else class_ids
     weights = _weights(place, 1 if is_binary else count, class_treeids, class_nodeids, ids, given)
+    trees = Trees(given_nodes, roots, weights)
     scores = votes(trees, rnp.astype(x, "f32"), weights, "SUM")
     base = _or_tensor(base_values, base_values_as_tensor)
     if base is not None and len(base):

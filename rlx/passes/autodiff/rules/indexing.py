@@ -150,7 +150,7 @@ linear(ops.gather_backward, gather_backward_transpose, fixed=(1,))
 linear(ops.scatter_add, scatter_add_transpose, fixed=(1,))
 linear(ops.dynamic_slice, dynamic_slice_transpose, fixed=(1,))
 linear(ops.dynamic_update_slice, dynamic_update_slice_transpose, fixed=(2,))
-zero(ops.argsort, because="the result is an index")
+zero(ops.argsort, ops.walk_trees, because="the result is an index")
 nondifferentiable(
     ops.radix_counts,
     ops.radix_move,

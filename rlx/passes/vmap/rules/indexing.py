@@ -44,6 +44,7 @@ unrolled(
     ops.sorted_values,
     because="only passes after vmap make it, of a single row",
 )
+unrolled(ops.walk_trees, because="each row is a loop, and each table another one")
 
 
 @batch(ops.gather)

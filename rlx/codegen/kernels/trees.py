@@ -1,0 +1,51 @@
+"""Walks through decision trees: several chains of trees side by side, without branches.
+
+A step of one walk is a chain of two loads, a comparison and an addition. Steps of the other walks
+fill the time that it waits, and no test is a jump, which processors would have to guess.
+"""
+
+from __future__ import annotations
+
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.parallel import rows
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.expr import E, const
+from rlx.codegen.loops.nodes import Prim
+
+_STEPS = 16
+"""Elements that a walk through one tree is worth, where work is divided among threads."""
+
+
+@kernel("walk_trees")
+def walk_trees(
+    scope: Scope, keys: Reader, table: Reader, starts: Reader, y: Writer, *, width: int, **_: object
+) -> None:
+    """Walk every row from tree to tree, until all walks have ended."""
+    k = scope.k
+    source, target = keys.grouped(((0,), (1,))), y.grouped(((0,), (1,)))
+    nodes, first = table.grouped(((0,),)), starts.grouped(((0,),))
+    chains = range(int(starts.shape[0]))
+
+    def of(node: E, number: int) -> E:
+        return nodes.read_real(node + number)
+
+    with rows(k, "row", target.extent(0), y.type.elements * _STEPS) as row:
+        places = [
+            k.mutable("place", first.read_real(const(n, Prim.I64)).cast(Prim.I64)) for n in chains
+        ]
+        target.write(row, target.extent(1) - 1, value=const(0, Prim.I32))
+        open_ = k.mutable("open", const(1, Prim.I64))
+        with k.while_(open_.ne(0)):
+            left: E = const(0, Prim.I64)
+            for place in places:
+                node = k.let("node", place)
+                target.write(row, of(node, 3).cast(Prim.I64), value=node.cast(Prim.I32))
+                key = source.read_real(row, of(node, 1).cast(Prim.I64))
+                if width == 5:
+                    key = key & of(node, 4)
+                # no select, of which compilers make a jump where it waits for a load
+                is_more = key > of(node, 0)
+                after = of(node, 2).cast(Prim.I64) + is_more.cast(Prim.I64) * width
+                place.set(k.let("after", after))
+                left = left | place
+            open_.set(left)
