@@ -58,8 +58,9 @@ $(DOORS)/.doors: pyproject.toml setup.py Makefile
 # Tests of runtime, codegen and passes by Python for aarch64 under QEMU. Needs the network, Debian's
 # qemu-user and gcc-aarch64-linux-gnu, 660 MB, and hours of a core; FILES chooses some of the tests.
 ARM64 := build/arm64
+JOBS ?= 2
 aarch64: $(VENV)/.test $(ARM64)/python
-	$(BIN)/python tools/arm64.py test $(ARM64) --draw $(or $(DRAW),32) $(FILES)
+	$(BIN)/python tools/arm64.py test $(ARM64) --jobs $(JOBS) --draw $(or $(DRAW),32) $(FILES)
 
 $(ARM64)/python:
 	$(BIN)/python tools/arm64.py make $(ARM64)
@@ -69,7 +70,6 @@ quick: $(VENV)/.test
 
 MINUTES ?= 10
 SEED ?= 1000
-JOBS ?= 2
 KINDS ?= all
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz --kinds $(KINDS) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)

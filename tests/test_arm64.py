@@ -50,12 +50,26 @@ def test_each_file_has_its_counts_and_what_ended_it(
         monkeypatch.setattr(arm64, "WAITED", 2)
     file = tmp_path / "f.py"
     file.write_text(program)
-    status = arm64.test(run, [file], seconds=1)
+    status = arm64.test(run, [file], seconds=1, jobs=1)
     output = capsys.readouterr().out
     assert line in output
     passes = line.endswith("(") and "exit" not in line
     assert status == (not passes)
     assert f"{not passes:d} files did not pass" in output
+
+
+def test_files_run_at_the_same_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    begun = tmp_path / "begun"
+    first.write_text(
+        "import time\n"
+        f"while not Path({str(begun)!r}).exists():\n"
+        "    time.sleep(0.01)\n"
+        "print('2 passed in 0.1s')"
+    )
+    second.write_text(f"Path({str(begun)!r}).touch(); print('1 passed in 0.1s')")
+    assert arm64.test(run, [first, second], seconds=20, jobs=2) == 0
+    assert capsys.readouterr().out.endswith("3 passed, 0 failed, 0 skipped\n")
 
 
 def test_folders_are_walked() -> None:

@@ -1,7 +1,7 @@
 """Run rlx's tests, or any program, by Python for aarch64 under QEMU's user-mode emulation.
 
     python tools/arm64.py make build/arm64
-    python tools/arm64.py test build/arm64 [--draw 16] [--seconds 1200] [tests/codegen ...]
+    python tools/arm64.py test build/arm64 [--draw 16] [--jobs 2] [--seconds 1200] [tests/codegen]
     build/arm64/python -m pytest -n 0 tests/runtime/test_arrays.py
 
 `make aarch64` does the first two. `test` runs each test file in a fork of one process that has
@@ -30,10 +30,10 @@ import tempfile
 import time
 import tomllib
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
 VERSION = "3.11"
@@ -48,8 +48,9 @@ FEATURES = "fp asimd evtstrm crc32 atomics fphp asimdhp asimdrdm asimddp i8mm bf
 EMULATED = 'exec "{qemu}" -cpu max,sve=off -L "{root}"'
 PYTHON = """#!/bin/sh
 # Python for aarch64; it and what it starts by sys.executable are emulated.
-export RLX_CC="{directory}/cc" RLX_CACHE_DIR="{directory}/cache"
-export PYTHONPATH="{tree}" PYTHONPYCACHEPREFIX="{directory}/bytecode" CPATH="{root}/usr/include"
+export PATH="{directory}/bin:$PATH" RLX_CC="{directory}/bin/gcc" RLX_CACHE_DIR="{directory}/cache"
+export PYTHONPATH="{tree}" PYTHONPYCACHEPREFIX="{directory}/bytecode" PYTHONDONTWRITEBYTECODE=
+export CPATH="{root}/usr/include"
 {emulated} -0 "{root}/usr/bin/emulated" "{root}/usr/bin/python{version}" "$@"
 """
 COMPILER = """#!/bin/sh
@@ -89,25 +90,28 @@ def main() -> None:
     parser.add_argument("directory", type=Path, help="of the emulated system")
     parser.add_argument("paths", nargs="*", default=CHOSEN, help="test files, or directories")
     parser.add_argument("--draw", default="16", help="of each test's cases run one in DRAW")
+    parser.add_argument("--jobs", type=int, default=1, help="files that run at the same time")
     parser.add_argument("--seconds", type=int, default=600, help="of processor time for each file")
     chosen = parser.parse_intermixed_args()
     directory = chosen.directory.absolute()
     if chosen.action == "make":
         make(directory)
     elif sys.executable == str(directory / "root/usr/bin/emulated"):
-        sys.exit(test_forked(chosen.draw, test_files(chosen.paths), chosen.seconds))
+        sys.exit(test_forked(chosen))
     else:
         os.execv(directory / "python", [str(directory / "python"), *sys.argv])
 
 
-def test_forked(draw: str, files: Iterable[Path], seconds: int) -> int:
+def test_forked(chosen: argparse.Namespace) -> int:
     """Run each file by pytest in a fork of this process, which compiles a program first."""
     import pytest
 
     _compile_what_tests_do()
-    kind = ("-n", "0", "-m", "not slow", "-p", "no:cacheprovider", "--draw", draw)
-    options = (*kind, "-W", "ignore::pytest.PytestAssertRewriteWarning")
-    return test(lambda file: pytest.main([*options, str(file)]), files, seconds)
+    kind = ("-n", "0", "-m", "not slow and not timed", "-p", "no:cacheprovider")
+    draw = ("--draw", chosen.draw)
+    options = (*kind, *draw, "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    files = test_files(chosen.paths)
+    return test(lambda file: pytest.main([*options, str(file)]), files, chosen.seconds, chosen.jobs)
 
 
 def _compile_what_tests_do() -> None:
@@ -141,72 +145,105 @@ def _tests(directory: Path) -> list[Path]:
     return sorted(directory.rglob("test_*.py"))
 
 
-def test(run: Callable[[Path], int], files: Iterable[Path], seconds: int) -> int:
-    """Run each file in a fork; print its counts, and the sum. Return 1 if some did not pass."""
+def test(run: Callable[[Path], int], files: Iterable[Path], seconds: int, jobs: int) -> int:
+    """Run each file in a fork, `jobs` at a time; print its counts, and the sum of all.
+
+    Return 1 if some did not pass.
+    """
     total: Counter[str] = Counter()
     bad = 0
-    for file in files:
-        begin = time.monotonic()
-        status, output, used = run_bounded(run, file, seconds)
-        last = output.rstrip().rpartition("\n")[2]
-        counts = {name.rstrip("s"): int(count) for count, name in COUNTED.findall(last)}
-        passes = status in (0, NOTHING_COLLECTED)
-        total.update(counts)
-        bad += not passes
-        words = last.partition(" in ")[0].strip("= ") if counts or passes else "no result"
-        stopped = f", stopped after {seconds} s"
-        ending = stopped if status is None else f", exit status {status}"
-        took = f"({used:.0f} s of {time.monotonic() - begin:.0f} s)"
-        print(f"{file}: {words}{'' if passes else ending} {took}")
-        if not passes:
-            print(output)
-        sys.stdout.flush()
+    waiting, running = deque(files), list[Fork]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running.append(Fork(run, waiting.popleft(), seconds))
+            time.sleep(0.1)
+            for fork in [each for each in running if each.has_ended()]:
+                running.remove(fork)
+                bad += not report(fork, total)
+    finally:
+        for fork in running:
+            fork.stop()
     failed = total["failed"] + total["error"]
     print(f"{bad} files did not pass")
     print(f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped")
     return min(bad, 1)
 
 
-def run_bounded(
-    run: Callable[[Path], int], file: Path, seconds: int
-) -> tuple[int | None, str, float]:
-    """Return exit status, output and processor time of `run(file)` in a fork of this process.
+def report(fork: Fork, total: Counter[str]) -> bool:
+    """Print the counts of a file that has ended, and its output if it did not pass."""
+    status, output = fork.status, fork.output()
+    last = output.rstrip().rpartition("\n")[2]
+    counts = {name.rstrip("s"): int(count) for count, name in COUNTED.findall(last)}
+    passes = status in (0, NOTHING_COLLECTED)
+    total.update(counts)
+    words = last.partition(" in ")[0].strip("= ") if counts or passes else "no result"
+    stopped = f", stopped after {fork.seconds} s"
+    ending = stopped if status is None else f", exit status {status}"
+    took = f"({fork.used:.0f} s of {time.monotonic() - fork.begin:.0f} s)"
+    print(f"{fork.file}: {words}{'' if passes else ending} {took}")
+    if not passes:
+        print(output)
+    sys.stdout.flush()
+    return passes
+
+
+class Fork:
+    """A fork of this process that runs `run(file)`: its exit status, output and processor time.
 
     There is no status where it took more than `seconds` of processor time, or where it waited for
     twenty times as long: it and what it began are killed.
     """
-    with tempfile.TemporaryFile("w+", errors="replace") as output:
-        child = os.fork()
-        if child == 0:
-            os.setsid()
-            os.chdir(ROOT)
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
-            sys.stdout = sys.stderr = output
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-            status = 1
-            try:
-                status = run(file)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                output.flush()
-                os._exit(status)
-        end = time.monotonic() + WAITED * seconds
-        done: tuple[int, int, Any] = (0, 0, None)
+
+    def __init__(self, run: Callable[[Path], int], file: Path, seconds: int) -> None:
+        self.file, self.seconds = file, seconds
+        self.status: int | None = None
+        self.used = 0.0
+        self.begin = time.monotonic()
+        self._output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
+        self._child = os.fork()
+        if self._child == 0:
+            self._run(run)
+
+    def _run(self, run: Callable[[Path], int]) -> NoReturn:
+        os.setsid()
+        os.chdir(ROOT)
+        os.dup2(self._output.fileno(), 1)
+        os.dup2(self._output.fileno(), 2)
+        sys.stdout = sys.stderr = self._output
+        resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds + 1))
+        status = 1
         try:
-            while not (done := os.wait4(child, os.WNOHANG))[0] and time.monotonic() < end:
-                time.sleep(0.1)
+            status = run(self.file)
+        except BaseException:
+            traceback.print_exc()
         finally:
-            if waits := not done[0]:
-                os.killpg(child, signal.SIGKILL)
-        if waits:
-            done = os.wait4(child, 0)
-        status = os.waitstatus_to_exitcode(done[1])
-        output.seek(0)
-        stopped = waits or status in (-signal.SIGXCPU, -signal.SIGKILL)
-        used = done[2].ru_utime + done[2].ru_stime
-        return None if stopped else status, output.read(), used
+            self._output.flush()
+            os._exit(status)
+
+    def has_ended(self) -> bool:
+        """Return whether the fork has ended; stop it where it waits for too long."""
+        child, status, usage = os.wait4(self._child, os.WNOHANG)
+        if child:
+            self.used = usage.ru_utime + usage.ru_stime
+            code = os.waitstatus_to_exitcode(status)
+            self.status = None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code
+        elif time.monotonic() - self.begin > WAITED * self.seconds:
+            self.stop()
+            return True
+        return child != 0
+
+    def stop(self) -> None:
+        """Kill the fork and what it began."""
+        os.killpg(self._child, signal.SIGKILL)
+        usage = os.wait4(self._child, 0)[2]
+        self.used = usage.ru_utime + usage.ru_stime
+
+    def output(self) -> str:
+        """Return what the fork has printed."""
+        with self._output:
+            self._output.seek(0)
+            return self._output.read()
 
 
 def make(directory: Path) -> None:
@@ -222,10 +259,11 @@ def make(directory: Path) -> None:
     emulated = EMULATED.format(root=root, qemu=_required("qemu-aarch64"))
     names = {"directory": directory, "tree": ROOT, "root": root, "version": VERSION}
     python = root / "usr/bin/emulated"
+    (directory / "bin").mkdir()
     for path, text in (
         (directory / "python", PYTHON),
         (python, PYTHON),
-        (directory / "cc", COMPILER),
+        (directory / "bin/gcc", COMPILER),
     ):
         path.write_text(text.format(emulated=emulated, **names))
         path.chmod(0o755)

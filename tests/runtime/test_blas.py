@@ -88,6 +88,7 @@ def test_the_kernels_that_run_are_those_for_the_vectors_of_the_core() -> None:
 
 
 @pytest.mark.usefixtures("embedded")
+@pytest.mark.timed
 def test_a_small_product_reaches_a_part_of_the_peak_even_under_load() -> None:
     """Seven tenths alone; two tests that share a core leave each other half."""
     library = find_blas(detect_target()).library.path

@@ -100,6 +100,7 @@ def cost_of(graph: Graph, **binding: int) -> Cost:
     return sum((thunk_cost(thunk, binding) for thunk in thunks), Cost(0, 0))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_peaks_are_those_of_a_computer(backend: str) -> None:
     peaks = measure_peaks(choose_backend(backend), detect_target())
