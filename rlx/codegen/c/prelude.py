@@ -15,7 +15,13 @@ from rlx.codegen.c.byte_dots import (
     byte_dot_instruction,
 )
 from rlx.codegen.c.byte_lookups import byte_lookup_header, byte_lookup_instruction
-from rlx.codegen.c.extremum import extremum_instruction, is_blended, rounding_instruction
+from rlx.codegen.c.extremum import (
+    blends_on_arm,
+    extremum_header,
+    extremum_instruction,
+    is_blended,
+    rounding_instruction,
+)
 from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
 from rlx.codegen.c.spelling import mask_prim, memory_typedef, scalar_type, unsigned, vector_typedef
@@ -254,7 +260,14 @@ class Prelude:
         return self._define(f"wrap_{op.value}_{vector}", vector, f"{vector} a, {vector} b", body)
 
     def lanewise(
-        self, name: str, type: ValueType, params: str, lane: str, *, instruction: str = ""
+        self,
+        name: str,
+        type: ValueType,
+        params: str,
+        lane: str,
+        *,
+        instruction: str = "",
+        header: str = "",
     ) -> str:
         """A vector operation without an operator: its scalar form in every lane.
 
@@ -272,7 +285,7 @@ class Prelude:
         if instruction:
             body = [instruction, "#else", *body, "#endif"]
         typed = ", ".join(f"{vector} {param}" for param in params)
-        return self._define(f"{name}_{vector}", vector, typed, body)
+        return self._define(f"{name}_{vector}", vector, typed, body, header=header)
 
     def vector_unary(self, op: UnaryOp, type: ValueType) -> str:
         prim = type.prim
@@ -284,13 +297,23 @@ class Prelude:
         sign = "<" if op is BinaryOp.MIN else ">"
         if is_blended(type):
             return self._blended_extremum(op, type, sign)
+        instruction = extremum_instruction(op, type)
+        if blends_on_arm(type):
+            blend = f"defined(__aarch64__)\n  {self._blend(type, sign)}"
+            instruction = f"{instruction}\n#elif {blend}" if instruction else f"#if {blend}"
         lane = f"a[i] {sign} b[i] ? a[i] : b[i]"
-        return self.lanewise(op.value, type, "ab", lane, instruction=extremum_instruction(op, type))
+        header = extremum_header(type)
+        return self.lanewise(op.value, type, "ab", lane, instruction=instruction, header=header)
 
     def _blended_extremum(self, op: BinaryOp, type: ValueType, sign: str) -> str:
-        vector, mask = self.vector(type), ValueType(mask_prim(type.prim.size), type.lanes)
-        body = [f"return {self.select(type, mask)}(({self.vector(mask)})(a {sign} b), a, b);"]
-        return self._define(f"{op.value}_{vector}", vector, f"{vector} a, {vector} b", body)
+        vector = self.vector(type)
+        params, body = f"{vector} a, {vector} b", [self._blend(type, sign)]
+        return self._define(f"{op.value}_{vector}", vector, params, body)
+
+    def _blend(self, type: ValueType, sign: str) -> str:
+        """Return the statement that leaves a function with `a` where it compares so with `b`."""
+        mask = ValueType(mask_prim(type.prim.size), type.lanes)
+        return f"return {self.select(type, mask)}(({self.vector(mask)})(a {sign} b), a, b);"
 
     def vector_divide(self, op: BinaryOp, type: ValueType) -> str:
         return self.lanewise(op.value, type, "ab", f"{self.divide(op, type.prim)}(a[i], b[i])")

@@ -26,6 +26,11 @@ def _declared(name: str) -> str:
     return f"#ifdef {macro}\n{line}\n#endif" if macro else line
 
 
+INTRINSICS_HEADER = """#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 0
+#include <arm_sve.h>
+#endif
+"""
+
 SCALABLE_HEADER = "\n".join(
     (
         "#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 0",
