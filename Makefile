@@ -66,7 +66,7 @@ $(ARM64)/python:
 	$(BIN)/python tools/arm64.py make $(ARM64)
 
 quick: $(VENV)/.test
-	$(PYTEST) --draw 16 -m "not slow"
+	$(PYTEST) --draw 16 --brief -m "not slow"
 
 MINUTES ?= 10
 SEED ?= 1000

@@ -26,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
     words = "run one in N of each test's cases, at least one, drawn by the commit"
     parser.addoption("--draw", type=int, default=1, metavar="N", help=words)
+    words = "draw the cases with the marker whole, too"
+    parser.addoption("--brief", action="store_true", help=words)
     words = "run one in n of the cases with the marker costly(n), one in four slow ones, all others"
     parser.addoption("--share", action="store_true", help=words)
     parser.addoption("--drawn-by", metavar="WORD", help="draw by this instead of the commit")
@@ -54,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     idle = idle_samples(items)
     left = [item for item in items if item not in idle]
     option = config.option
-    out = [*idle, *not_drawn(left, option.draw, option.drawn_by)]
+    out = [*idle, *not_drawn(left, option.draw, option.drawn_by, brief=option.brief)]
     if option.share:
         out += costly_rest(left, option.drawn_by)
     if out:

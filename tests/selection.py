@@ -2,8 +2,9 @@
 
 Many tests cross ops, dtypes, edges and flags: tens of thousands of cases. `--draw N` takes one in N
 of each test's, at least one, so every test runs, and those that the commit drew: the next commit
-draws others. Those of tests with the marker `whole` run all. `--share` takes one in n of the cases
-with the marker `costly(n)`, one in four of the slow ones of each test, and all of the others.
+draws others. Those of tests with the marker `whole` run all, unless `--brief` draws of them, too.
+`--share` takes one in n of the cases with the marker `costly(n)`, one in four of the slow ones of
+each test, and all of the others.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ def drawn(names: Iterable[str], among: int, by: str) -> set[str]:
     return set(ordered[: -(-len(ordered) // among)])
 
 
-def not_drawn(items: Sequence[pytest.Item], among: int, by: str) -> list[pytest.Item]:
+def not_drawn(
+    items: Sequence[pytest.Item], among: int, by: str, *, brief: bool = False
+) -> list[pytest.Item]:
     """Return the items that a draw of one in `among` of each test's cases leaves out.
 
     Slow cases of a test are drawn by themselves.
     """
     cases: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for item in items:
-        if not item.get_closest_marker("whole"):
+        if brief or not item.get_closest_marker("whole"):
             is_slow = item.get_closest_marker("slow") is not None
             cases[_test_of(item), is_slow].append(item.nodeid)
     out = {name for names in cases.values() for name in {*names} - drawn(names, among, by)}

@@ -152,6 +152,7 @@ def layer(name: str) -> int:
     raise AssertionError(f"rlx.{name} is in no layer")
 
 
+@pytest.mark.slow
 def test_no_module_imports_from_a_later_stage() -> None:
     wrong = []
     for path, names in modules():
@@ -165,6 +166,7 @@ def test_no_module_imports_from_a_later_stage() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_modules_import_each_other_without_circles() -> None:
     assert not circle_in(import_graph())
 
@@ -212,6 +214,7 @@ def folder_graph(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_folders_import_each_other_in_one_direction() -> None:
     assert not circle_in(folder_graph(import_graph()))
 

@@ -6,6 +6,8 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from rlx.ir import ops  # noqa: F401  (declares the ops)
 from rlx.ir.op import OPS
 
@@ -51,6 +53,7 @@ def _is_op(item: ast.expr) -> bool:
     return ast.unparse(item).removeprefix("ops.") in OPS
 
 
+@pytest.mark.slow
 def test_no_file_has_more_lists_of_ops_than_it_had() -> None:
     places = [ROOT / room for room in ("passes", "codegen", "report", "runtime")]
     files = [file for place in places for file in sorted(place.rglob("*.py"))]

@@ -48,6 +48,7 @@ def test_a_draw_takes_a_share_of_every_test_and_never_none(by: str) -> None:
     assert len(out) == 7  # a fourth of ten is three
     assert all(each in MANY for each in out)
     assert not not_drawn([*MANY, ALONE], 1, by)
+    assert len(not_drawn([*MANY, *WHOLE, ALONE], 4, by, brief=True)) == 14
 
 
 def test_a_share_leaves_out_costly_and_slow_cases_alone() -> None:
@@ -82,6 +83,7 @@ def collected(*options: str) -> tuple[list[str], str]:
     return re.findall(r"^tests/\S+", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_option_draws_says_so_and_can_be_repeated() -> None:
     every, _ = collected()
     some, text = collected("--draw", "3", "--drawn-by", "3c5f")

@@ -28,6 +28,7 @@ def step(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     return aot(graph, tmp_path_factory.mktemp("step"), params=params_of(graph))
 
 
+@pytest.mark.slow
 def test_sample_program_runs_in_a_directory_with_nothing_else(
     tmp_path: Path, step: Artifact
 ) -> None:
@@ -125,6 +126,7 @@ def test_library_of_a_training_step_is_small(step: Artifact) -> None:
     assert step.library.stat().st_size < 64 * 1024
 
 
+@pytest.mark.slow
 def test_training_step_agrees_with_python_bit_for_bit(tmp_path: Path) -> None:
     graph, rng = training_step(), np.random.default_rng(1)
     params = params_of(graph)

@@ -56,6 +56,7 @@ def test_one_program_runs_any_artifact(loader: Path, tmp_path: Path, weights: st
     np.testing.assert_allclose(numbers(lines[-1]), expected[:8], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_params_that_a_run_replaces_are_marked(loader: Path, tmp_path: Path) -> None:
     graph = training_step()
     artifact = aot(graph, tmp_path, params=params_of(graph))

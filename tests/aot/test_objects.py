@@ -72,6 +72,7 @@ def test_sample_prints_the_same_with_llvms_kernels_as_with_c(
     assert printed == run("./of_c", cwd=tmp_path)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_of_the_archive_agree_with_c_to_rounding(tmp_path: Path) -> None:
     graph = training_step()

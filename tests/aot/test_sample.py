@@ -72,6 +72,7 @@ def test_prints_what_is_not_finite(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sample(tmp_path, "odd")["y"], x * 2)
 
 
+@pytest.mark.slow
 def test_takes_the_example_inputs_of_a_graph_by_name(tmp_path: Path) -> None:
     graph = mlp()
     params = params_of(graph)

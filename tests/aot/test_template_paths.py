@@ -176,6 +176,7 @@ def build_and_check(rows: Sequence[tuple[Any, ...]], directory: Path) -> None:
         check(choice, artifact, library)
 
 
+@pytest.mark.slow
 def test_programs_with_every_pair_of_choices_agree_with_the_reference(
     tmp_path: Path,
 ) -> None:

@@ -78,6 +78,7 @@ def shared_tanh() -> Graph:
     return g
 
 
+@pytest.mark.slow
 def test_an_openmp_library_is_loaded_run_and_closed_a_hundred_times(tmp_path: Path) -> None:
     artifact = aot(shared_tanh(), tmp_path, threads="openmp")
     assert "parallel_for(context, " in artifact.source.read_text()
@@ -87,6 +88,7 @@ def test_an_openmp_library_is_loaded_run_and_closed_a_hundred_times(tmp_path: Pa
     assert run("./a.out", artifact.library, cwd=tmp_path) == "100 times\n"
 
 
+@pytest.mark.slow
 def test_cmake_links_openmp_so_that_it_stays(tmp_path: Path) -> None:
     aot(shared_tanh(), tmp_path, threads="openmp", emit_only=True)
     assert "-Wl,-z,nodelete" in (tmp_path / "CMakeLists.txt").read_text()

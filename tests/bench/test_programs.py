@@ -26,7 +26,6 @@ def row(name: str, **seconds: float) -> Row:
     return Row(named(name), {peer: Timing(Made([]), [s, 2 * s]) for peer, s in seconds.items()})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("peer", ["rlx_c", "bound", "jax"])
 @pytest.mark.parametrize("name", QUICK)
 def test_peers_and_bounds_agree(name: str, peer: str) -> None:

@@ -40,7 +40,6 @@ def timing(seconds: float) -> Timing:
     return Timing(Made([]), [seconds, 2 * seconds])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("peer", LIBRARIES)
 @pytest.mark.parametrize("name", [*SMALL, *VISION])
 def test_peers_compute_what_the_graph_means(peer: str, name: str) -> None:

@@ -61,5 +61,6 @@ def test_commands_run_in_any_directory(place: Path, backend: str) -> None:
     assert run("./pro gram", "mlp.weights", cwd=place / "out é").startswith("y: 0.333333")
 
 
+@pytest.mark.slow
 def test_the_doctor_names_the_cache_as_it_is(place: Path) -> None:
     assert str(place / "cache ü") in command(place, "doctor")

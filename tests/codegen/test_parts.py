@@ -81,6 +81,7 @@ def test_a_lost_part_is_compiled_again(backend: str, compiled: list[int], tmp_pa
     assert compiled[1:] == [1]
 
 
+@pytest.mark.slow
 def test_units_of_c_give_the_bits_of_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled: list[int]
 ) -> None:

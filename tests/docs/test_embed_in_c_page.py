@@ -158,6 +158,7 @@ def figures(rows: list[list[str]]) -> Mapping[str, tuple[int, ...]]:
     return {row[0]: tuple(int(cell) for cell in row[1:] if cell.isdigit()) for row in rows}
 
 
+@pytest.mark.slow
 def test_a_network_on_a_core_takes_what_the_table_says(tmp_path: Path) -> None:
     from examples.microcontroller.run import run as measure
 

@@ -37,6 +37,7 @@ def says_what_to_do(error: ast.Call) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_there_are_errors_to_look_at() -> None:
     assert sum(1 for path in SOURCES for _ in raised(ast.parse(path.read_text()))) > 400
 

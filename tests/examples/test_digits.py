@@ -48,6 +48,7 @@ def test_two_runs_give_the_same_bits(data: Digits, backend: str, model: str) -> 
         np.testing.assert_array_equal(value, second.params[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_backends_agree_with_the_reference_over_an_epoch(data: Digits) -> None:
     results = [run(data, backend, 1) for backend in ("reference", *BACKENDS)]
     for trained in results[1:]:

@@ -16,6 +16,7 @@ from examples.digits import load_data
 from examples.digits_conv import save_picture, shifted, train
 
 
+@pytest.mark.slow
 def test_the_network_reads_99_of_100_test_digits(tmp_path: Path) -> None:
     data, seen = load_data(), []
     trained = train(data, "llvm", lambda epoch, _: seen.append(epoch))

@@ -92,6 +92,7 @@ def test_smoothed_beliefs_are_the_states_given_all_fixes(fixes: Fixes) -> None:
         np.testing.assert_allclose(smoothed.covariance[t], covariance[t, :, t], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_fit_finds_the_parameters_that_made_the_fixes() -> None:
     states, fixes = kalman.sail()
     numbers, course = kalman.fit(fixes, iterations=120)
@@ -114,6 +115,7 @@ def test_jax_runs_the_same_program_to_the_same_numbers(fixes: Fixes) -> None:
         assert gradient[name] == pytest.approx(float(slope), rel=1e-9), name
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_the_exported_c_computes_value_and_gradient(tmp_path: Path, fixes: Fixes) -> None:
     numbers = kalman.free(PARAMS)
@@ -124,6 +126,7 @@ def test_the_exported_c_computes_value_and_gradient(tmp_path: Path, fixes: Fixes
     np.testing.assert_allclose(found, rlx.tree_leaves((value, gradient)), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_program_saves_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib", reason="pictures are drawn with the extra `demo`")
     kalman.main(["--output", str(tmp_path), "--iterations", "3"])

@@ -67,6 +67,7 @@ def test_padding_does_not_change_an_embedding(
     np.testing.assert_allclose(got, reference, atol=BOUND)
 
 
+@pytest.mark.slow
 def test_the_reference_interpreter_agrees_too(weights: dict[str, Array], reference: Array) -> None:
     batch = SentenceTokenizer()(SENTENCES[:1])
     (got,) = evaluate(build_graph(), {**weights, "ids": batch.ids, "mask": batch.mask})

@@ -46,6 +46,7 @@ def test_energy_is_kept_without_friction() -> None:
     assert np.ptp(pendulum.GRAVITY * np.cos(states.angle_1)) > 10
 
 
+@pytest.mark.slow
 def test_the_fit_finds_the_parameters_that_made_the_recording(angles: Array) -> None:
     shots = pendulum.fit(angles, windows=(250, 1000), iterations=300)
     assert shots.starts.angle_1.shape == (4,)
@@ -53,6 +54,7 @@ def test_the_fit_finds_the_parameters_that_made_the_recording(angles: Array) -> 
         assert shots.params[name] == pytest.approx(true, abs=5e-3), name
 
 
+@pytest.mark.slow
 def test_the_gradient_through_a_thousand_steps_is_the_slope_of_the_misfit(angles: Array) -> None:
     shots, windows = pendulum.first_shots(angles, 1000), angles.reshape(2, -1, 1000)
     gradient = rlx.jit(rlx.grad(pendulum.misfit))(shots, windows)
@@ -100,6 +102,7 @@ def test_the_exported_c_computes_value_and_gradient_in_less_memory_with_checkpoi
     assert sizes[1] < sizes[0] / 2
 
 
+@pytest.mark.slow
 def test_the_program_saves_its_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ def require_accuracy(found: Versions) -> None:
     assert shown(found.rows).row_count == 3
 
 
+@pytest.mark.slow
 def test_the_mlp_loses_nothing_with_training_through_the_rounding() -> None:
     require_accuracy(of_mlp(load_data()))
 

@@ -78,6 +78,7 @@ def test_digits_are_learned_in_c_on_any_number_of_ranks(
     np.testing.assert_allclose(losses, alone, rtol=2e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_digits_are_learned_on_two_ranks() -> None:
     words = (sys.executable, "-m", "examples.data_parallel", "--epochs", "1")
     done = mpirun(2, *words)

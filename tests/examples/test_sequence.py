@@ -28,6 +28,7 @@ def batch() -> Digits:
     return Digits(train_set.pixels[:BATCH], train_set.labels[:BATCH])
 
 
+@pytest.mark.slow
 def test_most_digits_are_recognized_after_a_short_training() -> None:
     _, course = sequence.train(*sequence.load_data(), epochs=20)
     assert course.accuracies[-1] >= 0.85
@@ -68,6 +69,7 @@ def test_jax_runs_the_same_program_to_the_same_numbers(batch: Digits) -> None:
         np.testing.assert_allclose(gradient[name], slope, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_the_exported_c_trains_as_python_does(tmp_path: Path, batch: Digits) -> None:
     params = sequence.first_params(16)
@@ -84,6 +86,7 @@ def test_the_exported_c_trains_as_python_does(tmp_path: Path, batch: Digits) -> 
     np.testing.assert_allclose(trained, params["recall"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_program_saves_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib", reason="pictures are drawn with the extra `demo`")
     sequence.main(["--output", str(tmp_path), "--epochs", "1"])

@@ -52,6 +52,7 @@ def ask(port: int, content: object) -> tuple[int, Any]:
     return response.status, answer
 
 
+@pytest.mark.slow
 def test_every_client_gets_the_digits_of_its_own_images(
     session: rlx.Session, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_somebodys_own_scene_is_drawn_as_a_turntable(tmp_path: Path) -> None:
     assert 0.01 < np.mean(frame.max(-1) > 30) < 0.9
 
 
+@pytest.mark.slow
 def test_pictures_of_a_fit_are_photograph_fit_and_difference(tmp_path: Path) -> None:
     *arrays, _ = random_scene(1, 30, 1, size=0.1).arrays
     _, test = splat.take_photographs(5)

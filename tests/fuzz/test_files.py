@@ -160,6 +160,7 @@ def test_a_forged_plan_is_refused_or_sound(program: Any) -> None:
         assert loaded is None or loaded.schedule == program.schedule or is_right(loaded)
 
 
+@pytest.mark.slow
 def test_a_forged_graph_in_a_program_is_refused_or_legal(program: Any) -> None:
     pick = random.Random(5)
     first, rest = dumps_program(program).split(b"\n", 1)
@@ -245,6 +246,7 @@ def test_a_damaged_cache_entry_is_made_again(tmp_path: Path) -> None:
         assert cache.read("a" * 64, ".bin") == good
 
 
+@pytest.mark.slow
 def test_a_program_compiles_anew_where_its_entries_are_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

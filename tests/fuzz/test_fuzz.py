@@ -42,6 +42,7 @@ def test_a_seed_gives_the_same_program_always() -> None:
     assert [program(seed) for seed in range(5)] == [program(seed) for seed in range(5)]
 
 
+@pytest.mark.slow
 def test_every_kind_of_value_and_transformation_is_drawn() -> None:
     drawn = [program(seed) for seed in range(300)]
     assert {p.transformation for p in drawn} >= {"none", "grad", "jvp", "hvp", "vmap", "vmap_grad"}
@@ -104,6 +105,7 @@ def test_jax_is_asked_with_the_derivatives_at_kinks_that_rlx_states() -> None:
     assert check(empty, (), jax=True) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_toolchain(), reason="no C compiler on this machine")
 def test_an_export_is_compiled_run_and_compared() -> None:
     lines = Line(1, "np.sort(np.tanh({0}), axis=0)", (0,)), Line(2, "np.cumsum({0})", (1,))

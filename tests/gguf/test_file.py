@@ -265,6 +265,7 @@ def test_every_truncation_is_a_format_error(tmp_path: Path) -> None:
             read(written(tmp_path, data[:size]))
 
 
+@pytest.mark.slow
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
     """Thousands of files with a few bytes changed, or a length near 2^64: a FormatError or a file.
 

@@ -172,8 +172,6 @@ def test_of_a_seed_32_bits_count(seed: int) -> None:
     np.testing.assert_array_equal(rlx.random.PRNGKey(seed), [0, seed % 2**32])
 
 
-@pytest.mark.costly(8)
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "dtype"), EVERY_CALL + elementwise_calls(("bool", "i64", "i32", "f32", "f64"))
 )

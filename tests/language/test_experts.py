@@ -62,6 +62,7 @@ def test_experts_that_are_not_resident_are_read_from_host_weights() -> None:
         ExpertMonitor(g, num_experts=3, products_per_layer=1, host_weights=[[host[0][0][:2]]])
 
 
+@pytest.mark.slow
 def test_prompts_of_a_mixture_read_each_expert_once(tmp_path: Path) -> None:
     """In tiles of its rows; steps stream the same bytes, in one arena, to the same logits."""
     weights, rng = random_weights(), np.random.default_rng(1)

@@ -181,6 +181,7 @@ def test_models_write_what_the_grammar_says(model: LanguageModel) -> None:
     assert all(re.fullmatch(r"\(*[a-c]{2,9}\.\)*", text) for text in ended)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_grammars(
     model: LanguageModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,6 +39,7 @@ def model(path: Path) -> LanguageModel:
     return load(path, context=32, backend="llvm", threads=1)
 
 
+@pytest.mark.slow
 def test_prompts_and_steps_take_turns(model: LanguageModel) -> None:
     """Keys and values follow from one program to the other, also after a reset."""
     model.reset()
@@ -262,6 +263,7 @@ def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
         load(path, context=32).feed([1])
 
 
+@pytest.mark.slow
 def test_a_prompt_that_does_not_fit_the_context_is_refused(path: Path) -> None:
     model = load(path, context=8, backend="llvm", threads=1)
     assert len(list(model.generate(TOKENS[:1] * 8, max_tokens=5, stop=[]))) == 1

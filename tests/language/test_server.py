@@ -177,6 +177,7 @@ def test_the_clients_package_asks_for_forms(model: LanguageModel, served: Served
     assert not np.allclose(vectors.data[0].embedding, vectors.data[1].embedding, atol=0.1)
 
 
+@pytest.mark.slow
 def test_embeddings_are_means_of_normalized_rows(model: LanguageModel, served: Served) -> None:
     """Of whole texts, also where a slot has the beginning of one."""
     prompt = list(range(3, 50))
@@ -206,6 +207,7 @@ def test_rows_are_not_pooled_in_another_way_than_the_file_says(
     assert "pooling_mode_max_tokens" in answer.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_long_prompts_are_read_in_pieces(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,6 +204,7 @@ def taylor(a: Array) -> Array:
     return total
 
 
+@pytest.mark.slow
 def test_results_have_the_error_of_scipys() -> None:
     draws = (
         np.random.default_rng(0).normal(size=(20, 5, 5)) * np.logspace(-2, 1.3, 20)[:, None, None]

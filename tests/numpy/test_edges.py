@@ -282,6 +282,7 @@ def test_what_cannot_be_chosen_has_no_slope() -> None:
     np.testing.assert_allclose(slopes, [0, 0, 0, 4.5], rtol=1e-12)  # that of n (n - 1) / 2
 
 
+@pytest.mark.slow
 def test_slopes_of_a_choice_at_its_edge() -> None:
     """`gammainc` rises from 0 with the density there, and a remainder with its own quotient."""
     slope = rlx.grad(special.gammainc, argnums=1)

@@ -112,8 +112,6 @@ def test_dtypes_and_values_are_those_of_jax(expression: str, dtype: str, jnp: An
     agrees_with_jax(expression, dtype, jnp)
 
 
-@pytest.mark.costly(8)
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "dtype"),
     EVERY_CALL + elementwise_calls(tuple(d for d in cases.DTYPES if d not in QUICK)),

@@ -102,6 +102,7 @@ def first_input(x: Any) -> Any:
     return planned(x), rlx.jacfwd(planned)(x), rlx.jacrev(planned)(x)
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_finite_differences() -> None:
     x = np.array([0.6, 0.1])
     _, forward, reverse = first_input(x)
@@ -111,6 +112,7 @@ def test_derivatives_are_those_of_finite_differences() -> None:
     np.testing.assert_allclose(reverse, numeric, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_derivatives_along_unstable_dynamics_are_those_of_finite_differences() -> None:
     """Forty steps that grow by 1.5 each: a Hessian by inputs alone has no digit left."""
 
@@ -129,6 +131,7 @@ def test_derivatives_along_unstable_dynamics_are_those_of_finite_differences() -
     np.testing.assert_allclose(slope(x)[:, 0], numeric, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_trajectories_come_in_batches() -> None:
     starts = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 1.0]])
 

@@ -59,6 +59,7 @@ def by_scipy(problem: Problem) -> Array:
     return np.asarray(found.x)
 
 
+@pytest.mark.slow
 def test_random_and_degenerate_problems_have_scipys_minimum() -> None:
     found = solutions([drawn(*each) for each in PROBLEMS])
     assert (np.asarray(found.status) == Status.SOLVED).all()
@@ -101,6 +102,7 @@ def stored(x: Any) -> SparseMatrix:
     return SparseMatrix(x.ravel(), from_entries(rows.ravel(), columns.ravel(), x.shape))
 
 
+@pytest.mark.slow
 def test_sparse_matrices_give_the_solutions_of_dense_ones() -> None:
     problems = [drawn(*each) for each in PROBLEMS]
     grown = [padded(problem) for problem in problems]
@@ -112,6 +114,7 @@ def test_sparse_matrices_give_the_solutions_of_dense_ones() -> None:
         assert abs(cost(problem, own) - cost(problem, other)) < 1e-6 * (1 + abs(cost(problem, own)))
 
 
+@pytest.mark.slow
 def test_a_long_horizon_is_solved_by_sparse_factors() -> None:
     """A double integrator of 100 steps to rest: the entries of the factors are few a step."""
     steps = 100
@@ -180,6 +183,7 @@ def box(*arguments: Any) -> QPSolution:
     return solve_qp(*arguments, tolerance=1e-11)
 
 
+@pytest.mark.slow
 def test_a_start_near_the_solution_saves_iterations_and_keeps_it() -> None:
     cold = box(*BOX)
     moved = (BOX[0], BOX[1] + 1e-3, *BOX[2:])
@@ -195,6 +199,7 @@ def solved_from(start: QPSolution, *arguments: Any) -> QPSolution:
     return solve_qp(*arguments, start=start)
 
 
+@pytest.mark.slow
 def test_any_start_leads_to_the_minimum() -> None:
     """The solution itself takes one system, where its active bounds are plain."""
     grown = [padded(drawn(*each)) for each in PROBLEMS]
@@ -222,6 +227,7 @@ def test_any_start_leads_to_the_minimum() -> None:
             assert np.median(again.iterations) == 1
 
 
+@pytest.mark.slow
 def test_problems_without_solution_are_named_from_any_start() -> None:
     grown = [padded(problem) for problem, _ in IMPOSSIBLE.values()]
     given = [np.stack([problem[name] for problem in grown]) for name in NAMES]
@@ -230,6 +236,7 @@ def test_problems_without_solution_are_named_from_any_start() -> None:
     assert named == {name: status for name, (_, status) in IMPOSSIBLE.items()}
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_the_solution_from_any_start() -> None:
     start = box(*BOX)
 
@@ -243,6 +250,7 @@ def test_derivatives_are_those_of_the_solution_from_any_start() -> None:
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_solution_are_those_of_finite_differences() -> None:
     rng = np.random.default_rng(0)
     weights = rng.normal(size=3), rng.normal(size=1)
@@ -273,6 +281,7 @@ def test_single_precision_is_kept() -> None:
     np.testing.assert_allclose(found.x, box(*BOX).x, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_c_of_a_solver_returns_the_solution(tmp_path: Path) -> None:
     p, q = BOX[0], BOX[1]
     bounded = rlx.jit(lambda q: solve_qp(p, q, lower=-np.ones(3), upper=np.ones(3)).x)

@@ -82,6 +82,7 @@ def test_statuses_name_what_went_wrong(name: str) -> None:
     assert Status(int(found)) is status
 
 
+@pytest.mark.slow
 def test_starts_whose_linearized_constraints_contradict_each_other_are_left() -> None:
     """The gradient of a circle is zero at its centre; of two bounds one must be violated first."""
     circle = rlx.jit(lambda x: sqp(rosenbrock, x, equations=lambda x: x @ x - 2))
@@ -98,6 +99,7 @@ def test_starts_whose_linearized_constraints_contradict_each_other_are_left() ->
     np.testing.assert_allclose(found.x, [3**0.5, 3**0.5], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_where_nothing_is_feasible_the_violation_is_least() -> None:
     found = rlx.jit(lambda x: sqp(lambda x: x[0], x, inequalities=two_disks, upper=1.0))(
         np.zeros(2)
@@ -105,6 +107,7 @@ def test_where_nothing_is_feasible_the_violation_is_least() -> None:
     np.testing.assert_allclose(found.x, [2.5, 2.5], atol=1e-2)
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_the_solution_in_batches() -> None:
     """The nearest point of a circle: the derivative by its radius is the direction of it."""
     target = np.array([3.0, 4.0])
@@ -129,6 +132,7 @@ def test_derivatives_are_those_of_the_solution_in_batches() -> None:
     np.testing.assert_allclose(reverse, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_curvature_may_be_given() -> None:
     def residuals(x: Any) -> Any:
         return jnp.stack([1 - x[0], 10 * (x[1] - x[0] ** 2)])

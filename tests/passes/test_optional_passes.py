@@ -56,7 +56,6 @@ def test_all_passes_that_backends_do_without_may_be_left_out() -> None:
     assert tuple(name for name in names if name not in REQUIRED) == OPTIONAL_PASSES
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("names", [*((name,) for name in OPTIONAL_PASSES), OPTIONAL_PASSES])
 def test_values_are_the_same_without_a_pass(names: tuple[str, ...]) -> None:
     graph = mixed()

@@ -42,12 +42,14 @@ def _assert_same(before: Graph, after: Graph, tolerance: float) -> None:
         np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @given(f32_graphs())
 @_QUICK
 def test_the_pipeline_keeps_the_values_of_random_graphs(graph: Graph) -> None:
     _assert_same(graph, prepared(graph), 2e-5)  # packed products sum in another order
 
 
+@pytest.mark.slow
 @given(f32_graphs())
 @_QUICK
 def test_passes_that_recompute_nothing_keep_every_bit(graph: Graph) -> None:
@@ -84,6 +86,7 @@ def test_running_a_pass_twice_is_running_it_once(graph: Graph) -> None:
         assert graph_pass(once) == once, graph_pass.name
 
 
+@pytest.mark.slow
 @given(f32_graphs())
 @_QUICK
 def test_leaves_and_donations_survive_every_pass(graph: Graph) -> None:

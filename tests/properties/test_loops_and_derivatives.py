@@ -308,6 +308,7 @@ def test_a_custom_op_without_a_derivative_is_an_error_and_complex_ones_run() -> 
 # Derivatives and batching
 
 
+@pytest.mark.slow
 def test_a_reduction_over_several_axes_may_be_followed_by_anything() -> None:
     def loss(x: Any) -> Any:
         middle = rnp.max(x, axis=(0, 2)) * rnp.sum(rnp.sin(x), axis=(1, 2), keepdims=True)

@@ -104,6 +104,7 @@ def test_rows_are_stored_for_the_extent_of_the_run(
         assert_near(executable.run(given), evaluate(graph, given), dtype)
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("target", ["native", "portable"])

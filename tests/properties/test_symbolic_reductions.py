@@ -69,11 +69,9 @@ def feeds_of(graph: Graph) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("backend", ["llvm", pytest.param("c", marks=pytest.mark.costly(4))])
+@pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("case", range(len(CASES)))
-@pytest.mark.parametrize(
-    "fold", [pytest.param(f, marks=pytest.mark.slow if f == "reduce_prod" else ()) for f in FOLDS]
-)
+@pytest.mark.parametrize("fold", FOLDS)
 def test_reductions_over_symbolic_extents_have_two_derivatives(
     fold: str, case: int, backend: str
 ) -> None:

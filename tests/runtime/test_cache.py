@@ -95,6 +95,7 @@ def _fetch_repeatedly(directory: str, keys: int) -> None:
             assert place.read_text() == text
 
 
+@pytest.mark.slow
 def test_processes_that_race_see_whole_entries_only(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     racers = [context.Process(target=_fetch_repeatedly, args=(str(tmp_path), 12)) for _ in range(3)]

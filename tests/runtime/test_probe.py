@@ -65,6 +65,7 @@ def test_the_verdict_is_kept_for_other_processes(directory: Path) -> None:
     assert len([line for line in calls(directory) if "probe.c" in line]) == 1
 
 
+@pytest.mark.slow
 def test_another_file_under_the_same_name_is_tried_again(directory: Path) -> None:
     toolchain = describe((str(wrapper(directory, 'exec {cc} "$@"')),))
     flags = toolchain.flags(detect_target())
@@ -73,6 +74,7 @@ def test_another_file_under_the_same_name_is_tried_again(directory: Path) -> Non
     assert "NaN is unordered" in prove(toolchain, flags).fault
 
 
+@pytest.mark.slow
 def test_a_compiler_that_is_right_without_optimization_gets_safe_flags(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +96,7 @@ def test_a_compiler_that_is_wrong_with_wide_vectors_gets_narrower_ones(directory
     assert prove(toolchain, flags).flags == (*flags, "-mprefer-vector-width=256")
 
 
+@pytest.mark.slow
 def test_a_compiler_that_is_always_wrong_is_refused_by_name(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,7 @@ def test_derivatives_of_the_beta_function_up_to_parameters_of_1e12() -> None:
     np.testing.assert_allclose(np.array(run(*points)), exact, rtol=2e-13, atol=1e-290)
 
 
+@pytest.mark.slow
 def test_slopes_of_the_beta_function_are_nan_where_its_fraction_is_too_long() -> None:
     run = rlx.jit(rlx.grad(special.betainc, argnums=(0, 1, 2)), backend="reference")
     by_a, by_b, by_x = run(1e12, 1e12, 0.5)

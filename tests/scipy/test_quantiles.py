@@ -44,6 +44,7 @@ def test_quantiles_of_truncated_normals_are_within_eight_ulp(
             assert abs(error) <= 8 * float(np.spacing(np.abs(x))), (q, x)
 
 
+@pytest.mark.slow
 def test_quantiles_of_truncated_normals_at_their_ends() -> None:
     p = np.array([0, 1, -0.1, 1.1, np.nan])
     for bounds in ((3.0, INF), (-1.0, 2.0)):

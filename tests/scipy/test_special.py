@@ -173,6 +173,7 @@ def test_poles_are_scipys(name: str) -> None:
     np.testing.assert_allclose(getattr(special, name)(x), getattr(scipy, name)(x), rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_binomials_of_fractions_are_not_rounded_and_have_slopes() -> None:
     np.testing.assert_allclose(special.comb(5.5, 2.0), 12.375, rtol=1e-13)
     assert special.comb(10, 3) == 120

@@ -126,6 +126,7 @@ def test_counts_below_infinity_are_certain() -> None:
     np.testing.assert_array_equal(found, [1, np.nan, 0])
 
 
+@pytest.mark.slow
 def test_infinite_parameters_give_the_limits() -> None:
     inf = np.inf
     a, b, x = np.array([

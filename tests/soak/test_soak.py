@@ -20,11 +20,13 @@ def test_calls_from_many_threads_are_right() -> None:
     assert trials.threads(2 * SECONDS, 1) >= trials.THREADS
 
 
+@pytest.mark.slow
 @needs_fork
 def test_interrupted_calls_can_be_made_again() -> None:
     assert trials.interrupts(SECONDS, 2) > 0
 
 
+@pytest.mark.slow
 @needs_fork
 def test_forks_during_calls_and_compilations_end_well() -> None:
     assert trials.forks(SECONDS, 3) > 0

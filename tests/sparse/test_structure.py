@@ -173,7 +173,6 @@ def _require_entries(function: Callable[[Any], Any], floats: list[Array], *, smo
             assert not (missing[:, column] & changed).any()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_no_entry_of_a_random_program_is_missing(seed: int) -> None:
     drawn = replace(program(seed), transformation="none", symbolic=False)

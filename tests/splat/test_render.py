@@ -46,6 +46,7 @@ def test_a_splat_above_the_middle_is_drawn_in_the_upper_half() -> None:
     assert right[:, 6:].sum() > 10 * right[:, :6].sum()
 
 
+@pytest.mark.slow
 def test_views_of_one_scene_are_drawn_by_vmap() -> None:
     given, cameras = scene(), views(3)
     together = rlx.jit(rlx.vmap(image, in_axes=(None, 0)))(given, cameras)

@@ -149,6 +149,7 @@ def test_a_step_that_fails_leaves_to_the_long_way_what_that_explains(
             fast.call((X,), {})
 
 
+@pytest.mark.slow
 def test_calls_keep_neither_arguments_nor_results() -> None:
     for _ in range(4):
         rnp.add(X, X)

@@ -357,6 +357,7 @@ def test_kept_traces_of_the_library_are_bounded_by_their_nodes(
     assert sum(both) < 400 < sum(both) + last[0]
 
 
+@pytest.mark.slow
 def test_rules_are_batched_where_a_derivative_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules hold calls with rules, many times what runs: `vmap` leaves them those of an example."""
     appended = []

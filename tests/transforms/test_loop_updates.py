@@ -111,7 +111,8 @@ def test_stores_grow_with_the_steps_and_not_with_their_square(name: str, use: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["llvm", pytest.param("c", marks=pytest.mark.costly(4))])
+@pytest.mark.whole
+@pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("name", STEPS)
 def test_updates_in_loops_are_what_they_are_in_the_reference(name: str, backend: str) -> None:
     def everything(x: Any) -> Any:

@@ -151,6 +151,7 @@ def _with_itself(x: Value, number: int) -> Value:
 _STEPS = (_narrow, _pad, _concat, _reverse, _slice, _transpose, _with_itself)
 
 
+@pytest.mark.slow
 @given(formulas())
 @settings(max_examples=150, deadline=None)
 def test_chains_of_movement_are_exact_and_stay_inside(case: tuple[list[Shape], Formula]) -> None:

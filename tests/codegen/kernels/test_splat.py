@@ -63,6 +63,7 @@ def upstream_of(options: dict[str, Any], seed: int = 0) -> Array:
     return drawn
 
 
+@pytest.mark.slow
 def test_a_gradient_shares_projection_and_lists_with_its_image() -> None:
     kinds = [thunk.kind for thunk in program(BACKENDS[0], MANY, 4, 1, **COMMON).schedule.thunks]
     for kind in ("splat_project", "splat_entries", "splat_coefficients", "argsort"):

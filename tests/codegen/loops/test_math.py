@@ -191,6 +191,7 @@ def compiled(function: Function) -> Callable[[Array], Array]:
     return apply
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
 def test_f32_error_of_compiled_functions_is_below_its_bound_over_a_dense_sweep(name: str) -> None:

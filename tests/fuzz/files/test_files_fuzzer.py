@@ -98,6 +98,7 @@ def test_typed_errors_are_refusals_and_others_failures(monkeypatch: pytest.Monke
         assert len(examined(monkeypatch, raising(error)).failures) == 2
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(_: Path, __: Any) -> Loaded:
         stop = time.process_time() + 10

@@ -167,6 +167,7 @@ def test_an_encoder_layer_runs_few_kernels() -> None:
     assert labels.count("layer_norm") == 2
 
 
+@pytest.mark.slow
 @given(f32_graphs())
 @_QUICK
 def test_every_body_keeps_the_contract(graph: Graph) -> None:

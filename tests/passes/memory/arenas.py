@@ -26,6 +26,8 @@ SLACK_BYTES = 4096
 _ELEMENTS = 1 << 17
 _MOST_EXAMPLES = 4096
 _BATCH = 4
+_STRUCTURES = {"tables"}
+"""Operands that examples have in common: with one each, ops are repeated for every example."""
 
 MODES = ("value", "gradient", "jvp", "vmap")
 
@@ -86,7 +88,7 @@ def large_graph(record: OpRecord) -> Graph:
     elements = sum(math.prod(operand.shape) for operand in record.operands)
     examples = min(_MOST_EXAMPLES, _ELEMENTS // max(elements, 1))
     size = _BATCH if kind_of(record.op) is Kind.UNROLLED else max(_BATCH, examples)
-    return vmap(graph, {str(leaf.node.name): 0 for leaf in graph.inputs}, size=size)
+    return vmap(graph, [None if n in _STRUCTURES else 0 for n in record.operand_names], size=size)
 
 
 def _factors(record: OpRecord) -> Iterator[int]:
