@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from textwrap import dedent
 
 import numpy as np
@@ -48,6 +49,30 @@ def unchanged(kernel_pass: KernelPass, write: Write, *, may_alias: bool = False)
     """Assert that a pass leaves a kernel alone."""
     kernel = kernel_of(write, may_alias=may_alias)
     assert text(kernel_pass(kernel)) == text(kernel)
+
+
+@dataclass(frozen=True)
+class after:  # noqa: N801  read as a decorator
+    """A pass; what it makes of a kernel that a decorated function writes is a test."""
+
+    kernel_pass: KernelPass
+
+    def gives(self, expected: str) -> Callable[[Write], Callable[[], None]]:
+        """Make a test that the pass makes `expected` of the kernel."""
+        return lambda write: _test(write, lambda: check(self.kernel_pass, write, expected))
+
+    def changes_nothing(self, *, may_alias: bool = False) -> Callable[[Write], Callable[[], None]]:
+        """Make a test that the pass leaves the kernel alone."""
+        return lambda write: _test(
+            write, lambda: unchanged(self.kernel_pass, write, may_alias=may_alias)
+        )
+
+
+def _test(write: Write, run: Callable[[], None]) -> Callable[[], None]:
+    """Return `run` with the name of the function that writes a kernel."""
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        setattr(run, name, getattr(write, name))
+    return run
 
 
 def results(kernel: Kernel) -> np.ndarray:

@@ -16,7 +16,7 @@ from rlx.codegen.loops.passes.vectorize import vectorize
 from rlx.codegen.loops.scalar import scalar_function
 from rlx.codegen.loops.verify import verify_kernel
 from rlx.codegen.loops.visit import walk
-from tests.codegen.loops.passes.cases import check, kernel_of, unchanged
+from tests.codegen.loops.passes.cases import after, check, kernel_of, unchanged
 
 modulo = scalar_function("mod")
 
@@ -55,13 +55,11 @@ def test_scalar_loops_stay() -> None:
     unchanged(fast_paths, lambda k, x, y: sixths(k, x, y, LoopKind.SERIAL))
 
 
-def test_a_loop_that_reads_what_it_writes_stays() -> None:
-    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
-        with k.loop("i", 32, kind=LoopKind.SIMD) as i:
-            k.store(y, i, k.load(x, i))
-            k.store(y, i + 32, modulo(k.load(y, i), k.load(x, i)))
-
-    unchanged(fast_paths, write)
+@after(fast_paths).changes_nothing()
+def test_a_loop_that_reads_what_it_writes_stays(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+    with k.loop("i", 32, kind=LoopKind.SIMD) as i:
+        k.store(y, i, k.load(x, i))
+        k.store(y, i + 32, modulo(k.load(y, i), k.load(x, i)))
 
 
 def test_a_loop_within_that_may_read_what_it_has_written_stays() -> None:

@@ -10,36 +10,30 @@ from rlx.codegen.loops.expr import const, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, For, Kernel, LoopKind, Prim
 from rlx.codegen.loops.passes.vectorize import vectorize, widen_loop
 from rlx.codegen.loops.verify import verify_kernel
-from tests.codegen.loops.passes.cases import check, kernel_of, results, unchanged
+from tests.codegen.loops.passes.cases import after, kernel_of, results, unchanged
 
 
 def in_vectors(kernel: Kernel) -> Kernel:
     return vectorize(kernel, 32)
 
 
-def test_each_width_takes_what_the_wider_ones_left() -> None:
-    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
-        scale = k.let("scale", k.load(x, 40))
-        with k.loop("i", 7, kind=LoopKind.SIMD) as i:
-            value = k.let("value", k.load(x, i) * scale)
-            k.store(y, i, value + value)
-
-    check(
-        in_vectors,
-        write,
-        """
-        let scale: f64 = x[40]
-        for i in 0 .. 4 step 4:
-          let value.x4: f64x4 = x[i; 4] * splat4(scale)
-          y[i; 4] = value.x4 + value.x4
-        for i_2 in 4 .. 6 step 2:
-          let value.x2: f64x2 = x[i_2; 2] * splat2(scale)
-          y[i_2; 2] = value.x2 + value.x2
-        for i_3 in 6 .. 7:
-          let value: f64 = x[i_3] * scale
-          y[i_3] = value + value
-        """,
-    )
+@after(in_vectors).gives("""
+    let scale: f64 = x[40]
+    for i in 0 .. 4 step 4:
+      let value.x4: f64x4 = x[i; 4] * splat4(scale)
+      y[i; 4] = value.x4 + value.x4
+    for i_2 in 4 .. 6 step 2:
+      let value.x2: f64x2 = x[i_2; 2] * splat2(scale)
+      y[i_2; 2] = value.x2 + value.x2
+    for i_3 in 6 .. 7:
+      let value: f64 = x[i_3] * scale
+      y[i_3] = value + value
+""")
+def test_each_width_takes_what_the_wider_ones_left(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+    scale = k.let("scale", k.load(x, 40))
+    with k.loop("i", 7, kind=LoopKind.SIMD) as i:
+        value = k.let("value", k.load(x, i) * scale)
+        k.store(y, i, value + value)
 
 
 def strided(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
@@ -84,29 +78,25 @@ def test_no_width_comes_twice_where_the_extent_is_not_known(vector_bytes: int) -
     np.testing.assert_array_equal(results(after), results(kernel))
 
 
-def test_short_rows_share_vectors_whose_lanes_are_moved() -> None:
-    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
-        with k.loop("q", 5) as q, k.loop("i", 2, kind=LoopKind.UNROLL) as i:
-            turn = k.let("turn", k.load(x, q * 2 + 1 - i))
-            scaled = k.let("scaled", turn * k.load(x, q + 40))
-            k.store(y, q * 2 + i, scaled + k.load(x, i))
-
-    check(
-        in_vectors,
-        write,
-        """
-        for q in 0 .. 4 step 2:
-          let i: i64 = 0
-          let turn.x4: f64x4 = shuffle(x[q * 2 + 1 - i + -1; 4], x[q * 2 + 1 - i + -1; 4]; 1 0 3 2)
-          let scaled.x4: f64x4 = turn.x4 * shuffle(x[q + 40; 2], x[q + 40; 2]; 0 0 1 1)
-          y[q * 2 + i; 4] = scaled.x4 + shuffle(x[i; 2], x[i; 2]; 0 1 0 1)
-        for q_2 in 4 .. 5:
-          for i_2 in 0 .. 2, unroll:
-            let turn: f64 = x[q_2 * 2 + 1 - i_2]
-            let scaled: f64 = turn * x[q_2 + 40]
-            y[q_2 * 2 + i_2] = scaled + x[i_2]
-        """,
-    )
+@after(in_vectors).gives("""
+    for q in 0 .. 4 step 2:
+      let i: i64 = 0
+      let turn.x4: f64x4 = shuffle(x[q * 2 + 1 - i + -1; 4], x[q * 2 + 1 - i + -1; 4]; 1 0 3 2)
+      let scaled.x4: f64x4 = turn.x4 * shuffle(x[q + 40; 2], x[q + 40; 2]; 0 0 1 1)
+      y[q * 2 + i; 4] = scaled.x4 + shuffle(x[i; 2], x[i; 2]; 0 1 0 1)
+    for q_2 in 4 .. 5:
+      for i_2 in 0 .. 2, unroll:
+        let turn: f64 = x[q_2 * 2 + 1 - i_2]
+        let scaled: f64 = turn * x[q_2 + 40]
+        y[q_2 * 2 + i_2] = scaled + x[i_2]
+""")
+def test_short_rows_share_vectors_whose_lanes_are_moved(
+    k: KernelBuilder, x: Buffer, y: Buffer
+) -> None:
+    with k.loop("q", 5) as q, k.loop("i", 2, kind=LoopKind.UNROLL) as i:
+        turn = k.let("turn", k.load(x, q * 2 + 1 - i))
+        scaled = k.let("scaled", turn * k.load(x, q + 40))
+        k.store(y, q * 2 + i, scaled + k.load(x, i))
 
 
 def _row_kernel(size: int, prim: Prim, *, may_alias: bool = False) -> Kernel:
@@ -169,32 +159,26 @@ def test_two_loops_may_add_to_one_accumulator() -> None:
     np.testing.assert_allclose(results(after)[0], results(kernel)[0], rtol=1e-13)
 
 
-def test_serial_loops_and_those_with_masks_stay() -> None:
-    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
-        with k.loop("i", 16) as i:
-            k.store(y, i, k.load(x, i))
-        with k.loop("j", 16, kind=LoopKind.SIMD) as j, k.if_(k.load(x, j) > 0.0):
-            k.store(y, j, 1.0)
-
-    unchanged(in_vectors, write)
+@after(in_vectors).changes_nothing()
+def test_serial_loops_and_those_with_masks_stay(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+    with k.loop("i", 16) as i:
+        k.store(y, i, k.load(x, i))
+    with k.loop("j", 16, kind=LoopKind.SIMD) as j, k.if_(k.load(x, j) > 0.0):
+        k.store(y, j, 1.0)
 
 
-def test_a_prefetch_is_one_for_each_cache_line_of_the_lanes() -> None:
-    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
-        with k.loop("i", 16, kind=LoopKind.SIMD) as i:
-            k.prefetch(x, i + 1024)
-            k.store(y, i, k.load(x, i))
-
-    check(
-        lambda kernel: vectorize(kernel, 128),
-        write,
-        """
-        for i in 0 .. 16 step 16:
-          prefetch x[i + 1032]
-          prefetch x[i + 1024]
-          y[i; 16] = x[i; 16]
-        """,
-    )
+@after(lambda kernel: vectorize(kernel, 128)).gives("""
+    for i in 0 .. 16 step 16:
+      prefetch x[i + 1032]
+      prefetch x[i + 1024]
+      y[i; 16] = x[i; 16]
+""")
+def test_a_prefetch_is_one_for_each_cache_line_of_the_lanes(
+    k: KernelBuilder, x: Buffer, y: Buffer
+) -> None:
+    with k.loop("i", 16, kind=LoopKind.SIMD) as i:
+        k.prefetch(x, i + 1024)
+        k.store(y, i, k.load(x, i))
 
 
 def test_a_chain_of_squares_that_is_one_expression_is_widened_in_linear_time() -> None:
