@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,34 +80,100 @@ def test_results_that_are_split_come_back_as_arguments() -> None:
     np.testing.assert_array_equal(simulate(program, 2)[1], 4 * X)
 
 
-def test_uneven_shards_are_an_error_with_both_numbers() -> None:
-    with pytest.raises(ShapeError, match="extent 8 at axis 0, which 3 ranks along 'ranks'"):
-        on_ranks(lambda x: x, P("ranks"), P("ranks"), X, ranks=3)
+def psum(x: Any) -> Any:
+    return rlx.distributed.psum(x, "ranks")
 
 
-def test_a_mesh_of_another_size_is_an_error() -> None:
-    with pytest.raises(InputError, match="has 3 members, and there are 2 ranks"):
-        simulate(lambda: Mesh({"ranks": 3}), 2)
+def factor_of_rank() -> Any:
+    mesh = Mesh({"ranks": 2})
+    factor = 2.0 + mesh.world.rank
+    return shard_map(lambda x: factor * x, mesh, P("ranks"), P("ranks"))(X)
 
 
-def test_ranks_with_different_programs_are_an_error() -> None:
-    def program() -> Any:
-        mesh = Mesh({"ranks": 2})
-        factor = 2.0 + mesh.world.rank
-        return shard_map(lambda x: factor * x, mesh, P("ranks"), P("ranks"))(X)
-
-    with pytest.raises(CommunicationError, match="runs another program for"):
-        simulate(program, 2)
+def rows_of_rank() -> Any:
+    mesh = Mesh({"ranks": 2})
+    return shard_map(psum, mesh, P(), P())(X[: 4 + 2 * mesh.world.rank])
 
 
-def test_ranks_with_different_shapes_are_an_error() -> None:
-    def program() -> Any:
-        mesh = Mesh({"ranks": 2})
-        rows = X[: 4 + 2 * mesh.world.rank]
-        return shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())(rows)
+def inside_jit() -> Any:
+    mapped = shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P())
+    return rlx.jit(lambda x: mapped(x))(X)
 
-    with pytest.raises(CommunicationError, match="runs another program for"):
-        simulate(program, 2)
+
+def parts_of_another_mesh() -> Any:
+    mesh, turned = Mesh({"a": 2, "b": 2}), Mesh({"b": 2, "a": 2})
+    part = shard_map(lambda x: x, mesh, P("a"), P("a"))(X)
+    return shard_map(lambda x: x, turned, P("a"), P("a"))(part)
+
+
+def one_ends_early() -> None:
+    mesh = Mesh({"ranks": 2})
+    total = shard_map(psum, mesh, P(), P())
+    total(X)
+    if mesh.world.rank == 0:
+        total(X)
+
+
+def different_functions() -> None:
+    mesh = Mesh({"ranks": 2})
+    folds = (psum, lambda x: rlx.distributed.pmax(x, "ranks"))
+    functions = [shard_map(fold, mesh, P(), P()) for fold in folds]
+    for function in functions:
+        function(X)
+    functions[mesh.world.rank](X)
+
+
+def one_catches_its_error() -> None:
+    mesh = Mesh({"ranks": 2})
+    total = shard_map(psum, mesh, P(), P())
+    total(X)
+    with contextlib.suppress(InputError):
+        total(X) if mesh.world.rank == 0 else total(X, X)
+
+
+ROWS = P("ranks")
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "uneven shards": (lambda: on_ranks(lambda x: x, ROWS, ROWS, X, ranks=3), ShapeError,
+                      "extent 8 at axis 0, which 3 ranks along 'ranks'"),
+    "a mesh of another size": (lambda: simulate(lambda: Mesh({"ranks": 3}), 2), InputError,
+                               "has 3 members, and there are 2 ranks"),
+    "ranks with different programs": (lambda: simulate(factor_of_rank, 2), CommunicationError,
+                                      "runs another program for"),
+    "ranks with different shapes": (lambda: simulate(rows_of_rank, 2), CommunicationError,
+                                    "runs another program for"),
+    "a wrong number of specs": (lambda: on_ranks(lambda x, _: x, ROWS, ROWS, X, X), InputError,
+                                "is given 2 arguments, and in_specs has 1"),
+    "jit around a mapped function": (lambda: simulate(inside_jit, 1), InputError,
+                                     "is a traced array: what shard_map returns"),
+    "an axis of the mesh that splits two": (lambda: P("ranks", None, "ranks"), InputError,
+                                            "names 'ranks' twice"),
+    "a result with fewer axes than its spec": (
+        lambda: on_ranks(lambda x: x, ROWS, P("ranks", None, None), X), ShapeError,
+        r"a result of .* has shape \(2, 5\)"),
+    "parts of another mesh": (lambda: simulate(parts_of_another_mesh, 4), InputError,
+                              r"split over the mesh \{'a': 2, 'b': 2\}"),
+    **{f"a donated argument {n}": (
+        lambda n=n: simulate(
+            lambda: shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P(), donate_argnums=n), 1),
+        InputError, f"names argument {n}, and the call has 1") for n in (1, -2)},
+    "a masked array": (
+        lambda: on_ranks(lambda x: x, ROWS, ROWS, np.ma.masked_array(X, X > 0)), InputError, "mask",
+    ),
+    "a rank that ends early while others wait": (
+        lambda: simulate(one_ends_early, 2), CommunicationError,
+        "rank 1 has ended, and rank 0 waits for it"),
+    "ranks that call different functions": (
+        lambda: simulate(different_functions, 2), CommunicationError, "in another exchange"),
+    "an error that one rank catches while the other waits": (
+        lambda: simulate(one_catches_its_error, 2), CommunicationError, "in another exchange"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_an_error_on_all_ranks(case: str) -> None:
+    run, kind, words = REFUSED[case]
+    with pytest.raises(kind, match=words):
+        run()
 
 
 def test_an_error_on_one_rank_ends_all_with_its_rank() -> None:
@@ -114,25 +181,11 @@ def test_an_error_on_one_rank_ends_all_with_its_rank() -> None:
         mesh = Mesh({"ranks": 3})
         if mesh.world.rank == 1:
             raise ValueError("no luck")
-        shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())(X)
+        shard_map(psum, mesh, P(), P())(X)
 
     with pytest.raises(ValueError, match="no luck") as raised:
         simulate(program, 3)
     assert raised.value.__notes__ == ["raised on rank 1 of 3"]
-
-
-def test_a_wrong_number_of_specs_is_an_error() -> None:
-    with pytest.raises(InputError, match="is given 2 arguments, and in_specs has 1"):
-        on_ranks(lambda x, _: x, P("ranks"), P("ranks"), X, X)
-
-
-def test_jit_around_a_mapped_function_is_an_error() -> None:
-    def program() -> Any:
-        mapped = shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P())
-        return rlx.jit(lambda x: mapped(x))(X)
-
-    with pytest.raises(InputError, match="is a traced array: what shard_map returns"):
-        simulate(program, 1)
 
 
 def test_the_error_of_one_ranks_trace_reaches_the_others() -> None:
@@ -153,38 +206,9 @@ def test_the_error_of_one_ranks_trace_reaches_the_others() -> None:
     assert second == "ValueError: no luck"
 
 
-def test_one_axis_of_the_mesh_splits_one_axis_of_an_array() -> None:
-    with pytest.raises(InputError, match="names 'ranks' twice"):
-        P("ranks", None, "ranks")
-
-
-def test_a_result_with_fewer_axes_than_its_spec_is_an_error() -> None:
-    with pytest.raises(ShapeError, match=r"a result of .* has shape \(2, 5\)"):
-        on_ranks(lambda x: x, P("ranks"), P("ranks", None, None), X)
-
-
-def test_parts_of_another_mesh_are_an_error() -> None:
-    def program() -> Any:
-        mesh, turned = Mesh({"a": 2, "b": 2}), Mesh({"b": 2, "a": 2})
-        part = shard_map(lambda x: x, mesh, P("a"), P("a"))(X)
-        return shard_map(lambda x: x, turned, P("a"), P("a"))(part)
-
-    with pytest.raises(InputError, match=r"split over the mesh \{'a': 2, 'b': 2\}"):
-        simulate(program, 4)
-
-
 def test_numbers_are_as_weak_as_in_jit() -> None:
     for (result,) in on_ranks(lambda a, x: a * x, (P(), P()), P(), 0.5, X):
         assert result.dtype == np.float32
-
-
-@pytest.mark.parametrize("number", [1, -2])
-def test_a_donated_argument_must_be_there(number: int) -> None:
-    def program() -> Any:
-        return shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P(), donate_argnums=number)
-
-    with pytest.raises(InputError, match=f"names argument {number}, and the call has 1"):
-        simulate(program, 1)
 
 
 def test_groups_of_a_simulation_are_forgotten() -> None:
@@ -225,28 +249,10 @@ def test_a_spec_of_none_splits_nothing() -> None:
         assert result.shape == X.shape
 
 
-def test_a_masked_array_is_an_error() -> None:
-    masked = np.ma.masked_array(X, X > 0)
-    with pytest.raises(InputError, match="mask"):
-        on_ranks(lambda x: x, P("ranks"), P("ranks"), masked)
-
-
-def test_a_rank_that_ends_early_is_missed_by_those_that_wait() -> None:
-    def program() -> None:
-        mesh = Mesh({"ranks": 2})
-        total = shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())
-        total(X)
-        if mesh.world.rank == 0:
-            total(X)
-
-    with pytest.raises(CommunicationError, match="rank 1 has ended, and rank 0 waits for it"):
-        simulate(program, 2)
-
-
 def test_a_rank_may_end_before_others_that_exchange_nothing_more() -> None:
     def program() -> float:
         mesh = Mesh({"ranks": 2})
-        total = shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())(X)
+        total = shard_map(psum, mesh, P(), P())(X)
         if mesh.world.rank == 0:
             time.sleep(0.05)
         return float(total[0, 0])
@@ -254,40 +260,10 @@ def test_a_rank_may_end_before_others_that_exchange_nothing_more() -> None:
     assert len(set(simulate(program, 2))) == 1
 
 
-def test_ranks_that_call_different_functions_are_an_error_instead_of_a_hang() -> None:
-    def program() -> None:
-        mesh = Mesh({"ranks": 2})
-        functions = [
-            shard_map(fold, mesh, P(), P())
-            for fold in (
-                lambda x: rlx.distributed.psum(x, "ranks"),
-                lambda x: rlx.distributed.pmax(x, "ranks"),
-            )
-        ]
-        for function in functions:
-            function(X)
-        functions[mesh.world.rank](X)
-
-    with pytest.raises(CommunicationError, match="in another exchange"):
-        simulate(program, 2)
-
-
-def test_an_error_that_is_caught_on_one_rank_does_not_leave_the_other_waiting() -> None:
-    def program() -> None:
-        mesh = Mesh({"ranks": 2})
-        total = shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P(), P())
-        total(X)
-        with contextlib.suppress(InputError):
-            total(X) if mesh.world.rank == 0 else total(X, X)
-
-    with pytest.raises(CommunicationError, match="in another exchange"):
-        simulate(program, 2)
-
-
 def test_an_error_of_all_ranks_can_be_caught() -> None:
     def program() -> Any:
         mesh = Mesh({"ranks": 2})
-        total = shard_map(lambda x: rlx.distributed.psum(x, "ranks"), mesh, P("ranks"), P())
+        total = shard_map(psum, mesh, P("ranks"), P())
         with pytest.raises(ShapeError, match="do not divide"):
             total(X[:5])
         return total(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,65 +44,55 @@ def test_a_graph_made_by_the_builders_has_no_fault(graph: Graph) -> None:
     assert errors_of(graph) == []
 
 
-def test_a_wrong_type_is_found_by_inferring_again() -> None:
-    graph = chain()
-    graph.nodes[2].result.type = TensorType(graph.nodes[2].result.dtype, (2, 4))
-    assert messages(graph) == [
-        "declared f32[2, 4], inferred f32[2, 3]",
-        "declared f32[2, 3], inferred f32[2, 4]",
-    ]
+FAULTY: dict[str, tuple[Callable[[Graph], object], list[str]]] = {
+    "a type that inference does not give": (
+        lambda g: setattr(g.nodes[2].result, "type", TensorType(DType.F32, (2, 4))),
+        ["declared f32[2, 4], inferred f32[2, 3]", "declared f32[2, 3], inferred f32[2, 4]"],
+    ),
+    "an operand before it is computed": (
+        lambda g: damage(g.nodes[2], operands=(g.nodes[3].result, g.nodes[1].result)),
+        ["operand 0 (%3) is not computed before it is used"],
+    ),
+    "a value of another graph": (
+        lambda g: damage(g.nodes[3], operands=(Graph("other").input("x", (2, 3)),)),
+        ["operand 0 (%0) belongs to graph 'other'"],
+    ),
+    "a wrong index": (
+        lambda g: damage(g.nodes[3], index=7),
+        ["has index 7 at position 3", "output 0 (%7) is not in the graph"],
+    ),
+    "a wrong number of operands": (
+        lambda g: damage(g.nodes[2], operands=(g.nodes[0].result,)),
+        ["takes 2 operands and was given 1"],
+    ),
+    "an attribute out of range": (
+        lambda g: damage(g.softmax(g.nodes[0].result, axis=1).node.attrs, axis=5),
+        ["axis 5 is out of range for rank 2"],
+    ),
+    "an attribute of the wrong kind": (
+        lambda g: damage(g.softmax(g.nodes[0].result, axis=1).node.attrs, axis="last"),
+        ["attribute axis is 'last'; it must be int"],
+    ),
+    "a missing output": (lambda g: g.nodes.pop(), ["output 0 (%3) is not in the graph"]),
+    "a communicator that is no number": (
+        lambda g: g.communicators.update(x=RankAxis("rows", 2, 1)),
+        ["'x', the communicator of axis 'rows', is no i64 scalar"],
+    ),
+}
+"""What is done to `chain()`, and all faults that are found."""
 
 
-def test_an_operand_used_before_it_is_computed_is_a_fault() -> None:
-    graph = chain()
-    damage(graph.nodes[2], operands=(graph.nodes[3].result, graph.nodes[1].result))
-    assert messages(graph) == ["operand 0 (%3) is not computed before it is used"]
-
-
-def test_a_value_of_another_graph_is_a_fault() -> None:
-    graph = chain()
-    damage(graph.nodes[3], operands=(Graph("other").input("x", (2, 3)),))
-    assert messages(graph) == ["operand 0 (%0) belongs to graph 'other'"]
-
-
-def test_a_wrong_index_is_a_fault() -> None:
-    graph = chain()
-    damage(graph.nodes[3], index=7)
-    assert messages(graph) == ["has index 7 at position 3", "output 0 (%7) is not in the graph"]
-
-
-def test_a_wrong_operand_count_is_a_fault() -> None:
-    graph = chain()
-    damage(graph.nodes[2], operands=(graph.nodes[0].result,))
-    assert messages(graph) == ["takes 2 operands and was given 1"]
-
-
-def test_an_attribute_out_of_range_is_a_fault() -> None:
-    graph = chain()
-    (result,) = graph.append(
-        OPS["softmax"], (graph.nodes[0].result,), make_attrs(OPS["softmax"], {"axis": 1})
-    )
-    damage(result.node.attrs, axis=5)
-    assert messages(graph) == ["axis 5 is out of range for rank 2"]
-
-
-def test_an_attribute_of_the_wrong_kind_is_a_fault() -> None:
-    graph = chain()
-    graph.softmax(graph.nodes[0].result, axis=1)
-    damage(graph.nodes[-1].attrs, axis="last")
-    assert messages(graph) == ["attribute axis is 'last'; it must be int"]
+@pytest.mark.parametrize("case", FAULTY)
+def test_a_damaged_graph_has_these_faults(case: str) -> None:
+    graph, (harm, expected) = chain(), FAULTY[case]
+    harm(graph)
+    assert messages(graph) == expected
 
 
 def test_two_leaves_of_one_name_are_a_fault() -> None:
     graph = chain()
     damage(graph.nodes[1].attrs, name="x")
     assert "%0 is also named 'x'" in messages(graph)
-
-
-def test_a_missing_output_is_a_fault() -> None:
-    graph = chain()
-    graph.nodes.pop()
-    assert messages(graph) == ["output 0 (%3) is not in the graph"]
 
 
 def test_a_result_that_does_not_point_back_is_a_fault() -> None:
@@ -125,12 +116,6 @@ def test_a_donation_that_does_not_fit_is_a_fault(donations: dict[str, int], mess
     graph.donations = donations
     (name, position), *_ = donations.items()
     assert messages(graph) == [f"output {position}, donated to {name!r}, {message}"]
-
-
-def test_a_communicator_that_is_no_number_is_a_fault() -> None:
-    graph = chain()
-    graph.communicators = {"x": RankAxis("rows", 2, 1)}
-    assert messages(graph) == ["'x', the communicator of axis 'rows', is no i64 scalar"]
 
 
 def test_a_symbol_with_two_bounds_is_a_fault() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from rlx.codegen.cost import Cost, thunk_cost
 from rlx.codegen.schedule import Phase
 from rlx.codegen.schedule_printer import format_schedule
-from rlx.ir.graph import Graph
+from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim
 from rlx.runtime.compile import choose_backend
 from rlx.runtime.lower import lower_for
@@ -62,42 +63,33 @@ def test_runs_may_be_timed_by_the_processor_time_of_their_thread() -> None:
     assert np.all(np.diff(readings) > 0)
 
 
-def test_costs_count_what_the_ops_mean() -> None:
-    g = Graph("costs")
-    x = g.input("x", (8, 16))
-    g.set_outputs([g.matmul(x, g.input("w", (16, 4)))])
-    assert cost_of(g) == Cost(2 * 8 * 16 * 4, 4 * (8 * 16 + 16 * 4 + 8 * 4))
+COSTS: dict[str, tuple[Callable[[Graph], Value], Cost]] = {
+    "a product: what the op means": (
+        lambda g: g.matmul(g.input("x", (8, 16)), g.input("w", (16, 4))),
+        Cost(2 * 8 * 16 * 4, 4 * (8 * 16 + 16 * 4 + 8 * 4)),
+    ),
+    "a fused kernel: its ops and its ends": (
+        lambda g: g.tanh((x := g.input("x", (10,))) * x + 1.0), Cost(3 * 10, 4 * 20),
+    ),
+    "a reduction: one per element that it folds": (
+        lambda g: g.reduce_sum(g.input("x", (6, 7)), axes=(1,)), Cost(42, 4 * (42 + 6)),
+    ),
+    "a gather of rows: these rows alone": (
+        lambda g: g.gather(g.input("table", (1000, 8)), g.input("rows", (3,), "i64"), axis=0),
+        Cost(0, 3 * 8 * 4 + 3 * 8 + 3 * 8 * 4),
+    ),
+    "extents of the call": (
+        lambda g: g.exp(g.input("x", (Dim("n", max=64),))), Cost(5, 40),
+    ),
+}  # fmt: skip
 
 
-def test_a_fused_kernel_costs_its_ops_and_moves_its_ends() -> None:
-    g = Graph("fused")
-    x = g.input("x", (10,))
-    g.set_outputs([g.tanh(x * x + 1.0)])
-    assert cost_of(g) == Cost(3 * 10, 4 * 20)
-
-
-def test_a_reduction_costs_one_per_element_it_folds() -> None:
-    g = Graph("sum")
-    g.set_outputs([g.reduce_sum(g.input("x", (6, 7)), axes=(1,))])
-    assert cost_of(g).flops == 42
-
-
-def test_gathering_rows_moves_these_rows_alone() -> None:
-    g = Graph("rows")
-    table, rows = g.input("table", (1000, 8)), g.input("rows", (3,), "i64")
-    g.set_outputs([g.gather(table, rows, axis=0)])
-    assert cost_of(g) == Cost(0, 3 * 8 * 4 + 3 * 8 + 3 * 8 * 4)
-
-
-def test_costs_follow_the_extents_of_the_call() -> None:
-    g = Graph("dynamic")
-    g.set_outputs([g.exp(g.input("x", (Dim("n", max=64),)))])
-    assert cost_of(g, n=5) == Cost(5, 40)
-
-
-def cost_of(graph: Graph, **binding: int) -> Cost:
-    thunks = lower_for(graph, detect_target()).schedule.thunks
-    return sum((thunk_cost(thunk, binding) for thunk in thunks), Cost(0, 0))
+@pytest.mark.parametrize("case", COSTS)
+def test_costs(case: str) -> None:
+    g, (formula, expected) = Graph("costs"), COSTS[case]
+    g.set_outputs([formula(g)])
+    thunks = lower_for(g, detect_target()).schedule.thunks
+    assert sum((thunk_cost(thunk, {"n": 5}) for thunk in thunks), Cost(0, 0)) == expected
 
 
 @pytest.mark.timed
@@ -119,4 +111,4 @@ def test_the_schedule_prints_calls_by_phase() -> None:
     lines = format_schedule(program.schedule, program.kernels).splitlines()
     assert lines[0] == f"schedule two, arena {program.plan.arena_bytes} bytes"
     assert any(line.startswith("  softmax_nx128_in_place(f32[n, 128] @") for line in lines)
-    assert lines[-1].endswith("test_profile.py:28; in place")
+    assert lines[-1].endswith("test_profile.py:29; in place")
