@@ -131,6 +131,13 @@ def one_catches_its_error() -> None:
         total(X) if mesh.world.rank == 0 else total(X, X)
 
 
+def donating(number: int) -> Callable[[], Any]:
+    def program() -> Any:
+        return shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P(), donate_argnums=number)
+
+    return lambda: simulate(program, 1)
+
+
 ROWS = P("ranks")
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "uneven shards": (lambda: on_ranks(lambda x: x, ROWS, ROWS, X, ranks=3), ShapeError,
@@ -153,9 +160,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "parts of another mesh": (lambda: simulate(parts_of_another_mesh, 4), InputError,
                               r"split over the mesh \{'a': 2, 'b': 2\}"),
     **{f"a donated argument {n}": (
-        lambda n=n: simulate(
-            lambda: shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P(), donate_argnums=n), 1),
-        InputError, f"names argument {n}, and the call has 1") for n in (1, -2)},
+        donating(n), InputError, f"names argument {n}, and the call has 1") for n in (1, -2)},
     "a masked array": (
         lambda: on_ranks(lambda x: x, ROWS, ROWS, np.ma.masked_array(X, X > 0)), InputError, "mask",
     ),
