@@ -46,7 +46,7 @@ rlx.passes.autodiff.rules.elementwise where
 rlx.passes.autodiff.rules.indexing scatter_max scatter_min scatter_mul topk sort
 rlx.passes.autodiff.rules.least_squares pseudo_inverse least_squares
 rlx.passes.autodiff.rules.loops scan
-rlx.passes.autodiff.rules.packed int8_dequant_matmul
+rlx.passes.autodiff.rules.packed int8_dequant_matmul int8_scaled_dequant_matmul
 rlx.passes.autodiff.rules.quant quantize dequantize fake_quantize fake_quantize_ema
     fake_quantize_lsq qmatmul qconv
 rlx.passes.autodiff.rules.reduction reduce_max reduce_min reduce_prod log_softmax logsumexp
@@ -194,7 +194,7 @@ rlx.ir.ops.reduction reduce_sum reduce_mean reduce_max reduce_min reduce_prod ar
     cumprod cummax cummin softmax log_softmax logsumexp
 rlx.ir.ops.resample resample
 rlx.ir.ops.resize resize resize_nearest_2x depth_to_space space_to_depth
-rlx.ir.ops.scaled_weights decode_weights scaled_dequant_matmul
+rlx.ir.ops.scaled_weights decode_weights scaled_dequant_matmul int8_scaled_dequant_matmul
 rlx.ir.ops.shape reshape transpose expand narrow concat reverse pad slice iota extent
 rlx.ir.ops.signal fft rfft irfft fft_butterfly_stage log_mel
 rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backward inv det slogdet
@@ -334,8 +334,8 @@ rlx.ir.ops.loss softmax_cross_entropy_formula softmax_cross_entropy_with_logits
 rlx.ir.ops.norm layer_norm_formula layer_norm rms_norm_formula rms_norm along_axis
 rlx.ir.ops.packed dequantize_blocks dequant_matmul swapped_blocks require_panels
     require_block_schedule
-rlx.ir.ops.packed_int8 ROUNDED SUMMED BYTES LARGEST LEAST quantize_rows int8_dequant_matmul
-    dequant_matmul_words require_integer_codes lead_of_block words_of_block block_words block_bytes
+rlx.ir.ops.packed_int8 SUMMED BYTES LARGEST LEAST quantize_rows int8_dequant_matmul
+    rounded_to_bytes dequant_matmul_words lead_of_block words_of_block block_words block_bytes
 rlx.ir.ops.pool Divisor max_pool min_pool sum_pool prod_pool_formula prod_pool mean_pool
     max_pool_take max_pool_backward
 rlx.ir.ops.quant SMALLEST_SCALE Scales Integers StraightThrough LARGEST quantize dequantize
@@ -349,7 +349,8 @@ rlx.ir.ops.reduction reduction reduce_sum reduce_mean reduce_max reduce_min redu
     log_softmax_formula log_softmax logsumexp reduced_axes
 rlx.ir.ops.resample resample
 rlx.ir.ops.resize BlockOrder resize resize_nearest_2x depth_to_space space_to_depth
-rlx.ir.ops.scaled_weights decode_weights scaled_dequant_matmul parse_scheme spread nibbles
+rlx.ir.ops.scaled_weights decode_weights scaled_dequant_matmul int8_scaled_dequant_matmul
+    padded_rows parse_scheme spread nibbles
 rlx.ir.ops.shape reshape transpose expand narrow concat reverse pad slice iota extent
 rlx.ir.ops.signal fft transform_length rfft irfft fft_butterfly_stage log_mel
 rlx.ir.ops.solve solve triangular_solve cholesky lu rectangular_lu solve_backward inv det slogdet

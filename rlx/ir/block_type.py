@@ -87,6 +87,8 @@ class BlockType:
     """What is looked up in it for a block; `codes` takes the words as its third argument."""
     front: int | None = None
     """Bytes before the codes, where these are more than f16 fields."""
+    integers: Callable[[], BlockType | None] | None = None
+    """The type of the same bytes whose codes are integers, for blocks that no file has."""
 
     def codes_at(self, block: Block, place: Number, words: Sequence[Number]) -> Sequence[Number]:
         """Return the codes at place `place` of every run."""
@@ -126,6 +128,9 @@ BLOCK_TYPES: dict[str, BlockType] = {}
 BLOCK_FAMILIES: dict[str, Callable[[int], BlockType]] = {}
 """Block types of any size, `int8/32`, by the name before the slash. Read-only after import."""
 
+ROUNDED = 32
+"""Elements that share a scale, in rows that are rounded to eight bits."""
+
 SCALED_BLOCKS = -1
 """The number of block types that no file has."""
 
@@ -142,6 +147,19 @@ def block_type(name: str) -> BlockType:
     if found is None:
         raise DTypeError(
             f"unknown block type {name!r}", remedy=f"use one of: {' '.join(BLOCK_TYPES)}"
+        )
+    return found
+
+
+@functools.cache
+def integer_blocks(name: str) -> BlockType:
+    """Return a block type whose codes are multiplied as integers; a DTypeError for others."""
+    kind = block_type(name)
+    found = kind if kind.number != SCALED_BLOCKS else kind.integers and kind.integers()
+    if found is None:
+        raise DTypeError(
+            f"blocks of type {name} are not multiplied as integers",
+            remedy="use dequant_matmul, or a block type of GGUF files",
         )
     return found
 

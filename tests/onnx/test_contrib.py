@@ -119,7 +119,7 @@ def qconv(r: Any) -> Case:
 
 
 def nbits(r: Any) -> Case:
-    bits, size, k, n = int(r.choice([4, 8])), int(r.choice([16, 32])), 64, 8
+    bits, size, k, n = int(r.choice([4, 8])), int(r.choice([16, 32, 64])), 64, 8
     blocks = k // size
     inputs = [floats(r, 2, 3, k), some(r, np.uint8, n, blocks, size * bits // 8),
               scale(r, n * blocks)]  # fmt: skip

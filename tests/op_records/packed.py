@@ -48,12 +48,23 @@ def _bytes(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
 _CODES = Operand((10, 3), _bytes, DType.I8)
 _PAIRS = Operand((15,), _bytes, DType.U8)
 _FLOATS = Operand((10, 3), _bytes, DType.U8)
+
+
+def _nibbles(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    return rng.integers(0, 16, shape).astype(dtype.numpy)
+
+
+_UINT4 = Operand((10, 3), _nibbles, DType.U8)
 _SCALED: dict[str, tuple[Operand, ...]] = {
     "int8/4": (_CODES, Operand((3, 3), uniform(0.01, 0.02))),
     "int8a/4": (
         _CODES, Operand((3, 3), uniform(0.01, 0.02)), Operand((3, 3), uniform(40.0, 72.0))
     ),
     "int4/4": (_PAIRS, Operand((3, 3), uniform(0.1, 0.2))),
+    "uint4/4": (_UINT4, Operand((3, 3), uniform(0.1, 0.2))),
+    "uint4a/4": (
+        _UINT4, Operand((3, 3), uniform(0.1, 0.2)), Operand((3, 3), uniform(0.0, 15.0))
+    ),
     "fp8e4m3": (_FLOATS, Operand((3,), uniform(0.5, 1.0))),
     "fp8e5m2": (_FLOATS, Operand((1,), uniform(0.5, 1.0))),
     "nvfp4/16": (
@@ -105,6 +116,11 @@ RECORDS: list[OpRecord] = [
     OpRecord(ops.scaled_dequant_matmul, scheme.split("/")[0],
              (Operand((2, 10), normal), *weights), {"scheme": scheme}, (DType.F32,), growth=40.0)
     for scheme, weights in _SCALED.items()
+] + [
+    OpRecord(ops.int8_scaled_dequant_matmul, scheme.split("/")[0],
+             (Operand((2, 10), normal), *_SCALED[scheme]), {"scheme": scheme}, (DType.F32,),
+             growth=40.0)
+    for scheme in ("int8/4", "uint4a/4")
 ] + [
     OpRecord(
         ops.dequantize_blocks, scheme, (_rows(scheme, 3),), {"scheme": scheme}, (DType.F32,),

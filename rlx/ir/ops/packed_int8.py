@@ -8,8 +8,8 @@ element of a block.
 
 from __future__ import annotations
 
-from rlx.errors import DTypeError, ShapeError
-from rlx.ir.block_type import SCALED_BLOCKS, block_type
+from rlx.errors import ShapeError
+from rlx.ir.block_type import ROUNDED, integer_blocks
 from rlx.ir.composite import composite
 from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
@@ -39,8 +39,6 @@ from rlx.ir.types import TensorType
 __all__ = ["dequant_matmul_words", "int8_dequant_matmul", "quantize_rows"]
 
 _FAMILY = "packed"
-ROUNDED = 32
-"""Elements of `x` that share a scale."""
 SUMMED = 16
 """Elements of `x` whose sum is kept, for what all codes of some weights have in common."""
 BYTES = 4
@@ -108,9 +106,20 @@ def int8_dequant_matmul(x: Value, blocks: Value, *, scheme: str) -> Value:
     Integers are multiplied where the target has an instruction for it. The gradient is that of
     `dequant_matmul`: rounding passes it on.
     """
-    require_integer_codes(scheme)
+    integer_blocks(scheme)
     result: Value = dequant_matmul_words(*quantize_rows(x), blocks, scheme=scheme)
     return result
+
+
+def rounded_to_bytes(x: Value) -> Value:
+    """Return what rows of eight bits hold of `x`."""
+    words, scales, _, _ = quantize_rows(x)
+    return _decoded_rows(words, scales)
+
+
+def _decoded_rows(words: Value, scales: Value) -> Value:
+    codes = reshape(cast(_signed_bytes(words), to=DType.F32), shape=_rows_of(words, ROUNDED))
+    return reshape(codes * reshape(scales, shape=(*scales.shape, 1)), shape=_rows_of(words))
 
 
 def _decoded_product(
@@ -119,8 +128,7 @@ def _decoded_product(
 ) -> Value:  # fmt: skip
     """Decode both, then multiply."""
     del sums, values
-    codes = reshape(cast(_signed_bytes(words), to=DType.F32), shape=_rows_of(words, ROUNDED))
-    x = reshape(codes * reshape(scales, shape=(*scales.shape, 1)), shape=_rows_of(words))
+    x = _decoded_rows(words, scales)
     rows = block_bytes(swapped(blocks), scheme) if transposed else blocks
     book = () if codebook is None else (codebook,)
     result: Value = dequant_matmul(x, rows, *book, scheme=scheme)
@@ -166,7 +174,7 @@ def dequant_matmul_words(
     """
     require_dtype(words, "i32", "words")
     require_dtype(scales, "f32", "scales")
-    require_integer_codes(scheme)
+    integer_blocks(scheme)
     extent = words.shape[-1]
     assert isinstance(extent, int)
     x = TensorType(DType.F32, (*words.shape[:-1], extent * BYTES))
@@ -174,7 +182,7 @@ def dequant_matmul_words(
         result: TensorType = dequant_matmul.infer(x, blocks, scheme=scheme, transposed=False)
         return result
     require_dtype(blocks, "u32 i32", "blocks")
-    count = extent * BYTES // block_type(scheme).elements
+    count = extent * BYTES // integer_blocks(scheme).elements
     if blocks.shape[0] != count * words_of_block(scheme):
         raise ShapeError(
             f"blocks has shape {blocks.describe_shape()}; rows of {x.shape[-1]} elements are "
@@ -184,28 +192,19 @@ def dequant_matmul_words(
     return x.with_shape((*x.shape[:-1], blocks.shape[1]))
 
 
-def require_integer_codes(scheme: str) -> None:
-    """Raise a DTypeError for blocks whose codes are no integers of eight bits."""
-    if block_type(scheme).number == SCALED_BLOCKS:
-        raise DTypeError(
-            f"blocks of type {scheme} are not multiplied as integers",
-            remedy="use dequant_matmul, or a block type of GGUF files",
-        )
-
-
 def lead_of_block(scheme: str) -> int:
     """Return the bytes put before a block so that its codes fill whole words."""
-    return -block_type(scheme).header % BYTES
+    return -integer_blocks(scheme).header % BYTES
 
 
 def words_of_block(scheme: str) -> int:
     """Return the words of a block: its codes begin with one, and what is missing is zero."""
-    return -(-(lead_of_block(scheme) + block_type(scheme).size) // BYTES)
+    return -(-(lead_of_block(scheme) + integer_blocks(scheme).size) // BYTES)
 
 
 def block_words(blocks: Value, scheme: str) -> Value:
     """Return rows of blocks, `u8[N, bytes]`, as `u32[N, words]`."""
-    kind, lead, size = block_type(scheme), lead_of_block(scheme), words_of_block(scheme)
+    kind, lead, size = integer_blocks(scheme), lead_of_block(scheme), words_of_block(scheme)
     rows, extent = blocks.shape
     assert isinstance(extent, int)
     count = extent // kind.size
@@ -225,7 +224,7 @@ def block_words(blocks: Value, scheme: str) -> Value:
 
 def block_bytes(words: Value, scheme: str) -> Value:
     """Return the rows of blocks that `block_words` was given."""
-    kind, size = block_type(scheme), words_of_block(scheme)
+    kind, size = integer_blocks(scheme), words_of_block(scheme)
     rows, extent = words.shape
     assert isinstance(extent, int)
     bytes = bitcast(_signed_bytes(bitcast(words, to=DType.I32)), to=DType.U32)

@@ -8,6 +8,8 @@ point; the scheme says how codes are read:
 | `int8/32` | i8 `[K, N]` | f32 `[ceil(K / 32), N]` | none |
 | `int8a/32` | i8 `[K, N]` | f32 | f32, as scale |
 | `int4/32` | u8, two codes to a byte, row by row, low nibbles first | f32 | f32, or none for 0 |
+| `uint4/32` | u8 `[K, N]`, 0 to 15 | f32 | none: 8 |
+| `uint4a/32` | u8 `[K, N]`, 0 to 15 | f32 | f32, as scale |
 | `fp8e4m3`, `fp8e5m2` | u8 `[K, N]` | f32 `[N]` or `[1]` | none |
 | `nvfp4/16` | u8, as int4 | u8 `[ceil(K / 16), N]`, floats E4M3 | f32 `[1]`: the scale of all |
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlx.errors import DTypeError, ShapeError
+from rlx.ir.block_type import ROUNDED
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
@@ -33,15 +36,18 @@ from rlx.ir.ops.elementwise import (
 )
 from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.linalg import matmul
+from rlx.ir.ops.packed_int8 import rounded_to_bytes
 from rlx.ir.ops.requirements import require_dtype
-from rlx.ir.ops.shape import concat, expand, narrow, reshape
+from rlx.ir.ops.shape import concat, expand, narrow, pad, reshape
 from rlx.ir.shape import Shape, format_shape, product
 
-__all__ = ["decode_weights", "scaled_dequant_matmul"]
+__all__ = ["decode_weights", "int8_scaled_dequant_matmul", "scaled_dequant_matmul"]
 
 _FAMILY = "packed"
 _FP4 = (0, 0.5, 1, 1.5, 2, 3, 4, 6)
 _INT8, _INT8_ZERO, _INT4, _NVFP4 = "int8", "int8a", "int4", "nvfp4"
+_UINT4, _UINT4_ZERO = "uint4", "uint4a"
+_UINT4_MIDDLE = 8
 _FP8 = {"fp8e4m3": False, "fp8e5m2": True}
 _NVFP4_BLOCK = 16
 
@@ -66,6 +72,8 @@ def decode_weights(
     floats = cast(integers, to=DType.F32)
     if zero_point is not None:
         floats = floats - spread(zero_point, size, rows)
+    elif family == _UINT4:
+        floats = floats - _UINT4_MIDDLE
     return floats * spread(scale, size, rows)
 
 
@@ -88,18 +96,45 @@ def scaled_dequant_matmul(
     return matmul(x, weights)
 
 
+@composite(_FAMILY, Trait.ALL_ELEMENTS)
+def int8_scaled_dequant_matmul(
+    x: Value, codes: Value, scale: Value, zero_point: Value | None = None, *, scheme: str
+) -> Value:
+    """`scaled_dequant_matmul` of `x` rounded to eight bits in blocks of 32 elements.
+
+    Integers are multiplied where weights are params, and the target has an instruction for it.
+    The gradient is that of `scaled_dequant_matmul`: rounding passes it on.
+    """
+    require_dtype(x.type, "f32", "x")
+    rows = x.shape[-1] if x.rank else 0
+    if not isinstance(rows, int):
+        raise ShapeError(f"x has shape {x.type.describe_shape()}; its last extent must be known")
+    rounded = narrow(rounded_to_bytes(padded_rows(x, ROUNDED)), axis=-1, start=0, length=rows)
+    weights = decode_weights(codes, scale, zero_point, scheme=scheme, rows=rows)
+    return matmul(rounded, weights)
+
+
+def padded_rows(x: Value, size: int) -> Value:
+    """Return `x` with zeros after its last axis, up to a multiple of `size`."""
+    rows = x.shape[-1]
+    assert isinstance(rows, int)
+    missing, low = -rows % size, (0,) * x.rank
+    return pad(x, low=low, high=(*low[1:], missing)) if missing else x
+
+
 def parse_scheme(scheme: str) -> tuple[str, int]:
     """Return family and rows that share a scale; a DTypeError names what there is."""
     family, slash, size = scheme.partition("/")
     if family in _FP8 and not slash:
         return family, 0
-    known = family in (_INT8, _INT8_ZERO, _INT4) and size.isdecimal() and int(size) > 0
+    sized = (_INT8, _INT8_ZERO, _INT4, _UINT4, _UINT4_ZERO)
+    known = family in sized and size.isdecimal() and int(size) > 0
     if known or scheme == f"{_NVFP4}/{_NVFP4_BLOCK}":
         return family, int(size)
     raise DTypeError(
         f"unknown scheme {scheme!r}",
-        remedy="use int8/32, int8a/32, int4/32 (of any number of rows), fp8e4m3, fp8e5m2 or "
-        "nvfp4/16",
+        remedy="use int8/32, int8a/32, int4/32, uint4/32, uint4a/32 (of any number of rows), "
+        "fp8e4m3, fp8e5m2 or nvfp4/16",
     )
 
 
@@ -171,7 +206,7 @@ def _columns(codes: Value, scale: Value, family: str, size: int, rows: int) -> i
 
 
 def _require_zero_point(zero_point: Value | None, scale: Value, family: str) -> None:
-    takes = {_INT8_ZERO: True, _NVFP4: True, _INT4: None}.get(family, False)
+    takes = {_INT8_ZERO: True, _UINT4_ZERO: True, _NVFP4: True, _INT4: None}.get(family, False)
     if takes is not None and takes != (zero_point is not None):
         raise ShapeError(
             f"{family} {'needs' if takes else 'takes no'} zero point"

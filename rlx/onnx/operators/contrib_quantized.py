@@ -30,6 +30,8 @@ from rlx.tracing.apply import emit
 
 _DOMAIN = "com.microsoft"
 _NIBBLES = 4
+_EIGHT_BITS = 4
+"""The level of accuracy that lets rows be rounded to eight bits."""
 
 operator("QuantizeLinear", domain=_DOMAIN)(quantize_linear)
 operator("DequantizeLinear", domain=_DOMAIN)(dequantize_linear)
@@ -258,8 +260,10 @@ def matmul_nbits(
     K: int, N: int, block_size: int, bits: int = 4, accuracy_level: int = 0,
     weight_prepacked: int = 0,
 ) -> Any:  # fmt: skip
-    """Weights `[N, blocks, bytes]` of `bits` each, a scale and a zero point for every block."""
-    del accuracy_level
+    """Weights `[N, blocks, bytes]` of `bits` each, a scale and a zero point for every block.
+
+    `accuracy_level` 4 is leave to round `a` to eight bits.
+    """
     if groups is not None or weight_prepacked:
         raise UnsupportedError(
             "MatMulNBits: g_idx and weight_prepacked are not known here",
@@ -272,18 +276,24 @@ def matmul_nbits(
         )
     blocks = -(-K // block_size)
     codes = _first_of(rnp.reshape(_unpacked(b, bits), (N, blocks * block_size)), 1, K)
-    scale = rnp.transpose(rnp.reshape(scales, (N, blocks)))
-    middle = 1 << (bits - 1)
-    centered = rnp.astype(rnp.subtract(rnp.astype(codes, "i32"), middle), "int8")
-    operands, scheme = [rnp.transpose(centered), rnp.astype(scale, "f32")], "int8"
+    scale = rnp.astype(rnp.transpose(rnp.reshape(scales, (N, blocks))), "f32")
+    in_pairs, middle = bits == _NIBBLES and block_size % 2 == 0, 1 << (bits - 1)
+    if not in_pairs:
+        codes = rnp.astype(rnp.subtract(rnp.astype(codes, "i32"), middle), "int8")
+    operands, scheme = [rnp.transpose(codes), scale], "uint4" if in_pairs else "int8"
     if zeros is not None:
         if zeros.dtype == np.uint8:
             packed = rnp.reshape(zeros, (N, -1))
             zeros = _first_of(_unpacked(packed, bits), 1, blocks)
-        point = rnp.astype(rnp.reshape(zeros, (N, blocks)), "f32") - np.float32(middle)
-        operands, scheme = [*operands, rnp.transpose(point)], "int8a"
-    wide = rnp.astype(a, "f32")
-    y = emit(ops.scaled_dequant_matmul, wide, *operands, scheme=f"{scheme}/{block_size}")
+        point = rnp.astype(rnp.reshape(zeros, (N, blocks)), "f32")
+        point = point if in_pairs else point - np.float32(middle)
+        operands, scheme = [*operands, rnp.transpose(point)], f"{scheme}a"
+    multiply = (
+        ops.int8_scaled_dequant_matmul
+        if accuracy_level == _EIGHT_BITS
+        else ops.scaled_dequant_matmul
+    )
+    y = emit(multiply, rnp.astype(a, "f32"), *operands, scheme=f"{scheme}/{block_size}")
     y = rnp.astype(y, a.dtype)
     return y if bias is None else rnp.add(y, bias)
 

@@ -56,6 +56,14 @@ def test_int8() -> None:
     check(COUNT, "int8/2", [[9.1, 3.4, 2.7], [20.3, 7.0, 11.1]], INT8)
 
 
+def test_uint4_by_a_zero_point_of_8_and_by_others() -> None:
+    codes = np.array([[9, 10, 11], [7, 8, 12], [13, 6, 9], [10, 11, 7]], np.uint8)
+    weights: dict[str, Array] = {"codes": codes, "scale": INT8["scale"]}
+    check(COUNT, "uint4/2", [[9.1, 3.4, 2.7], [20.3, 7.0, 11.1]], weights)
+    expected = [[3.2, -0.1, 3.6], [7.2, -0.5, 14.4]]
+    check(COUNT, "uint4a/2", expected, {**weights, "zero_point": ZERO + 8})
+
+
 def test_int8_with_zero_points() -> None:
     expected = [[3.2, -0.1, 3.6], [7.2, -0.5, 14.4]]
     check(COUNT, "int8a/2", expected, {**INT8, "zero_point": ZERO}, 2e-4)
@@ -129,6 +137,57 @@ def test_a_last_block_may_be_short() -> None:
     )
     assert isinstance(compiled, Executable)
     np.testing.assert_allclose(compiled.run({"x": x})[0], expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("size", [16, 32, 48, 128])
+@pytest.mark.parametrize("family", ["int8", "int8a", "int4", "uint4", "uint4a"])
+def test_rows_of_eight_bits(family: str, size: int, rows: int) -> None:
+    """Blocks whose elements have one scale of `x` are multiplied as integers; others as floats."""
+    rng = np.random.default_rng(size)
+    inner, columns = 200, 24
+    blocks = -(-inner // size)
+    weights: dict[str, Array] = {
+        "codes": rng.integers(-127, 128, (inner, columns)).astype(np.int8),
+        "scale": rng.uniform(0.5, 1, (blocks, columns)).astype(np.float32),
+    }
+    if "4" in family:
+        count = inner * columns // 2
+        shape, most = ((count,), 256) if family == "int4" else ((inner, columns), 16)
+        weights["codes"] = rng.integers(0, most, shape).astype(np.uint8)
+    if family in ("int8a", "uint4a"):
+        weights["zero_point"] = rng.integers(0, 16, (blocks, columns)).astype(np.float32)
+    x = rng.standard_normal((rows, inner)).astype(np.float32)
+    padded = np.pad(x, ((0, 0), (0, -inner % 32))).reshape(rows, -1, 32)
+    unit = np.abs(padded).max(axis=-1, keepdims=True) / 127
+    rounded = (np.round(padded / unit) * unit).reshape(rows, -1)[:, :inner]
+    g = Graph("product")
+    params = [g.param(name, value.shape, value.dtype.name) for name, value in weights.items()]
+    scheme = f"{family}/{size}"
+    g.set_outputs([g.decode_weights(*params, scheme=scheme, rows=inner)])
+    expected = rounded @ evaluate(g, weights)[0]
+    g = Graph("product")
+    params = [g.param(name, value.shape, value.dtype.name) for name, value in weights.items()]
+    g.set_outputs([g.int8_scaled_dequant_matmul(g.input("x", x.shape), *params, scheme=scheme)])
+    most = np.abs(expected).max()
+    (formula,) = evaluate(g, {"x": x, **weights})
+    np.testing.assert_allclose(formula, expected, rtol=0, atol=1e-5 * most)
+    for backend in ("c", "llvm"):
+        compiled = runtime.compile(g, backend=backend, threads=1, params=weights)
+        assert isinstance(compiled, Executable)
+        (found,) = compiled.run({"x": x})
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * most)
+
+
+def test_rounding_of_rows_passes_gradients_on() -> None:
+    g = Graph("product")
+    params = [g.param(name, value.shape, value.dtype.name) for name, value in INT8.items()]
+    g.set_outputs([g.int8_scaled_dequant_matmul(g.input("x", (2, 4)), *params, scheme="int8/2")])
+    gradient = grad(g, ["x"])
+    seed = np.ones((2, 3), np.float32)
+    (found,) = evaluate(gradient, {"x": COUNT, **INT8, "d_output": seed})
+    weights = INT8["codes"] * np.repeat(INT8["scale"], 2, axis=0)
+    np.testing.assert_allclose(found, seed @ weights.T, rtol=1e-5)
 
 
 def test_scales_and_zero_points_have_gradients() -> None:

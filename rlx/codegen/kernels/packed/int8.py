@@ -36,9 +36,9 @@ from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, UnaryOp
 from rlx.dataclass import dataclass
-from rlx.ir.block_type import block_type
+from rlx.ir.block_type import ROUNDED, integer_blocks
 from rlx.ir.lowering import Schedule
-from rlx.ir.ops.packed_int8 import BYTES, LARGEST, LEAST, ROUNDED, SUMMED, words_of_block
+from rlx.ir.ops.packed_int8 import BYTES, LARGEST, LEAST, SUMMED, words_of_block
 from rlx.ir.shape import product, upper
 
 _LANES = 8
@@ -130,7 +130,7 @@ def dequant_matmul_words(
     **_: object,
 ) -> None:
     """Few rows are multiplied by words as these are read, many by codes that are unpacked first."""
-    k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
+    k, kind, lanes = scope.k, integer_blocks(scheme), lowering.lanes
     out, book = out_and_book(rest)
     target = out.grouped(row_groups(out.shape)).at(index(0))
     codes = _Rows.of(words, scales, sums, values)
@@ -278,7 +278,10 @@ def _unpack(packed: PackedPanels, given: _Rows, item: Item, panels: Range, steps
     )
 
     def read(down: Span) -> Add:
-        strip.copy(given, down, steps[0], elements, values=_adds_values(span))
+        parts = [strip.words, strip.units]
+        parts += [strip.values] if _adds_values(span) else []
+        parts += [strip.sums] if _adds_sums(span, bias_of(kind, packed.memory)) else []
+        strip.copy(given, down, steps[0], elements, parts)
 
         def add(_: E, waiting: Buffer, at: E) -> None:
             tiles = _Tiles(packed, strip, codes, scales, offsets, waiting, span.length, columns)
@@ -314,17 +317,20 @@ class _Strip:
         )
         return cls(k, rows, depth, words, units, sums, values)
 
-    def copy(self, given: _Rows, down: Span, start: E, count: E, *, values: bool) -> None:
-        """Copy `count` elements from one on, with their values or else with their sums."""
+    def copy(self, given: _Rows, down: Span, start: E, count: E, parts: list[Buffer]) -> None:
+        """Copy `count` elements from one on, and what is asked for of them."""
         k = self.k
-        parts = (
+        sources = (
             (self.words, given.words, BYTES),
             (self.units, given.scales, ROUNDED),
-            (self.values, given.values, ROUNDED) if values else (self.sums, given.sums, SUMMED),
+            (self.values, given.values, ROUNDED),
+            (self.sums, given.sums, SUMMED),
         )
         with k.loop("i", self.rows) as i:
             source = k.let("source", down.read(i))
-            for to, reader, each in parts:
+            for to, reader, each in sources:
+                if to not in parts:
+                    continue
                 with k.loop("p", count / each, kind=LoopKind.SIMD) as p:
                     k.store(
                         to, i * (self.depth // each) + p, reader.read_real(source, start / each + p)

@@ -18,8 +18,8 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, lookup_bytes
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.dataclass import dataclass
-from rlx.ir.block_type import BlockType
-from rlx.ir.ops.packed_int8 import BYTES, ROUNDED
+from rlx.ir.block_type import ROUNDED, BlockType
+from rlx.ir.ops.packed_int8 import BYTES
 
 _EACH = 0x01010101
 _SPREAD = 0x00204081

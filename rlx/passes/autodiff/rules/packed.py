@@ -68,3 +68,11 @@ def int8_dequant_matmul_jvp(
 ) -> Derivatives:
     del x
     return ops.dequant_matmul(at.tangent, blocks, scheme=scheme)
+
+
+@jvp(ops.int8_scaled_dequant_matmul)
+def int8_scaled_dequant_matmul_jvp(
+    at: Pushforward, x: Value, *weights: Value, scheme: str
+) -> Derivatives:
+    del x
+    return ops.scaled_dequant_matmul(at.tangent, *weights, scheme=scheme)
