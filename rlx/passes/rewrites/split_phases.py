@@ -8,13 +8,16 @@ the same taps, those that fall on elements, and nothing else:
                    w[t] * x[q + (r + t * dilation - low) / s]
 
 So each of the `s` phases `r` is a plain convolution with some of the taps; phases that no tap
-reaches are zeros. Their results are laid between each other at the end. Requires nothing; run it
-before kernels are chosen.
+reaches are zeros. Where all phases read the same elements, as for windows side by side, one
+convolution has them as output channels. The results are interleaved at the end. Requires nothing;
+run it before kernels are chosen.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 
 from rlx.dataclass import dataclass
 from rlx.ir import ops
@@ -28,8 +31,12 @@ from rlx.ir.ops.conv_geometry import (
     result_extents,
     static,
 )
+from rlx.ir.shape import Extent
 from rlx.passes.algebra import zeros
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+
+_FEW_PHASES = 4
+"""Phases that are faster one by one than with results that are cut off: measured."""
 
 
 @graph_pass
@@ -45,17 +52,67 @@ def _by_phase(node: Node) -> Value | None:
     groups = attributes.pop("groups")
     sliding = geometry(x.rank - 2, **attributes)
     steps = tuple(axis.input_dilation for axis in sliding)
-    apart = any(axis.input_dilation > 1 and axis.stride > 1 for axis in sliding)
+    has_both = any(axis.input_dilation > 1 and axis.stride > 1 for axis in sliding)
     known = all(isinstance(extent, int) for extent in (*x.shape[2:], *w.shape))
-    if max(steps) == 1 or apart or not known or 0 in x.shape:
+    if max(steps) == 1 or has_both or not known or 0 in x.shape:
         return None
     positions = tuple(map(static, result_extents(x.shape[2:], w.shape[2:], sliding)))
     rows = tuple(-(-extent // step) for extent, step in zip(positions, steps, strict=True))
+    first = tuple(-(axis.low + 1) % axis.input_dilation for axis in sliding)
+    pays = not any(first) or math.prod(steps) > _FEW_PHASES
+    if pays and 0 not in w.shape and all(map(_has_as_many_taps, w.shape[2:], sliding)):
+        return _in_one(x, w, first, positions, sliding, groups)
     parts = [
         _part(x, w, _phases(phase, rows, x, w, sliding), rows, groups)
         for phase in itertools.product(*map(range, steps))
     ]
-    return _laid_between(parts, steps, positions)
+    images, channels, *_ = parts[0].shape
+    stacked = ops.concat(
+        *(ops.reshape(part, shape=(images, channels, 1, *rows)) for part in parts), axis=2
+    )
+    apart = ops.reshape(stacked, shape=(images, channels, *steps, *rows))
+    return _interleaved(apart, steps, (0,) * len(rows), positions)
+
+
+def _has_as_many_taps(taps: Extent, axis: WindowDimension) -> bool:
+    """True if each phase has as many taps as the others."""
+    step = axis.input_dilation
+    return step == 1 or (axis.dilation == 1 and static(taps) % step == 0)
+
+
+def _in_one(
+    x: Value, w: Value, first: Numbers, positions: Numbers, sliding: Geometry, groups: int
+) -> Value:
+    """Compute all phases by one convolution.
+
+    They read the same elements once `first` more results are computed in front.
+    """
+    steps = tuple(axis.input_dilation for axis in sliding)
+    longer = tuple(
+        replace(axis, low=axis.low + more) for axis, more in zip(sliding, first, strict=True)
+    )
+    ends = zip(first, positions, steps, strict=True)
+    rows = tuple(-(-(more + extent) // step) for more, extent, step in ends)
+    return _interleaved(_all_phases(x, w, rows, longer, groups), steps, first, positions)
+
+
+def _all_phases(x: Value, w: Value, rows: Numbers, sliding: Geometry, groups: int) -> Value:
+    """Return the results of all phases, with an axis of phases for each spatial axis.
+
+    The phase `r` reads the taps that are congruent to `-1 - r`.
+    """
+    axes, (out, channels, *taps) = range(len(rows)), map(static, w.shape)
+    steps = [axis.input_dilation for axis in sliding]
+    counts = [count // step for count, step in zip(taps, steps, strict=True)]
+    pairs = itertools.chain.from_iterable(zip(counts, steps, strict=True))
+    by_step = ops.reshape(w, shape=(out, channels, *pairs))
+    by_phase = ops.reverse(by_step, axes=tuple(3 + 2 * axis for axis in axes))
+    order = (0, *(3 + 2 * axis for axis in axes), 1, *(2 + 2 * axis for axis in axes))
+    weights = ops.transpose(by_phase, perm=order)
+    weights = ops.reshape(weights, shape=(out * math.prod(steps), channels, *counts))
+    alike = tuple(each.sliding for each in _phases((0,) * len(rows), rows, x, w, sliding))
+    y = ops.conv(x, weights, **attributes_of(alike), groups=groups)
+    return ops.reshape(y, shape=(x.shape[0], out, *steps, *rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +159,17 @@ def _part(x: Value, w: Value, phases: tuple[_Phase, ...], rows: Numbers, groups:
     return ops.conv(x, taps, **attributes_of(sliding), groups=groups)
 
 
-def _laid_between(parts: list[Value], steps: Numbers, positions: Numbers) -> Value:
-    """Return the phases' results, each a step after the one before, cut to `positions`."""
-    images, channels, *rows = parts[0].shape
-    axes = len(rows)
-    stacked = ops.concat(
-        *(ops.reshape(part, shape=(1, images, channels, *rows)) for part in parts), axis=0
-    )
-    apart = ops.reshape(stacked, shape=(*steps, images, channels, *rows))
-    pairs = ((axes + 2 + axis, axis) for axis in range(axes))
-    order = (axes, axes + 1, *itertools.chain.from_iterable(pairs))
+def _interleaved(apart: Value, steps: Numbers, first: Numbers, positions: Numbers) -> Value:
+    """Return `positions` results from `first` on of phases `[N, C, *steps, *rows]`."""
+    images, channels, *rest = apart.shape
+    axes = len(steps)
+    rows = rest[axes:]
+    pairs = ((2 + axes + axis, 2 + axis) for axis in range(axes))
+    order = (0, 1, *itertools.chain.from_iterable(pairs))
     extents = [row * step for row, step in zip(rows, steps, strict=True)]
     whole = ops.reshape(ops.transpose(apart, perm=order), shape=(images, channels, *extents))
-    for axis, extent in enumerate(positions, start=2):
+    for axis, (start, extent) in enumerate(zip(first, positions, strict=True), start=2):
         if whole.shape[axis] != extent:
-            whole = ops.narrow(whole, axis=axis, start=0, length=extent)
+            whole = ops.narrow(whole, axis=axis, start=start, length=extent)
     result: Value = whole
     return result

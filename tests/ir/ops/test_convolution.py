@@ -19,6 +19,7 @@ from rlx.ir.shape import Dim
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.layout.choices import Why
 from rlx.passes.layout.tile_convolutions import choose_convolution
+from rlx.passes.rewrites.decompose import decompose
 from rlx.target import named_target
 
 Array = Any
@@ -110,6 +111,41 @@ def test_windows_are_rows_and_a_product_of_them_is_the_convolution() -> None:
     np.testing.assert_allclose(
         product.reshape(2, 3, 7, 4).transpose(0, 3, 1, 2), expected, atol=1e-12
     )
+
+
+WINDOWS = {
+    "side-by-side": ((13, 18), (4, 3), (4, 3), (1, 1)),
+    "one-axis": ((13, 18), (4, 3), (4, 2), (1, 2)),
+    "many-taps": ((25, 22), (9, 8), (3, 5), (1, 2)),
+    "few-taps": ((9, 8), (3, 2), (2, 1), (2, 1)),
+    "many-and-few": ((25, 8), (20, 3), (1, 1), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_and_their_sums_are_numpys(name: str) -> None:
+    extents, taps, stride, dilation = WINDOWS[name]
+    x = normal(2, 3, *extents)
+    reach = tuple((k - 1) * d + 1 for k, d in zip(taps, dilation, strict=True))
+    views = np.lib.stride_tricks.sliding_window_view(x, reach, (2, 3))
+    kept = views[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+    rows = kept.transpose(0, 2, 3, 1, 4, 5).reshape(-1, 3 * taps[0] * taps[1])
+    geometry = {"kernel_size": taps, "stride": stride, "dilation": dilation}
+    np.testing.assert_array_equal(result(ops.im2col, x, **geometry), rows)
+    sums = np.zeros_like(x)
+    seen = np.lib.stride_tricks.sliding_window_view(sums, reach, (2, 3), writeable=True)
+    windows = seen[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+    for place in np.ndindex(kept.shape[2:4]):
+        windows[:, :, *place] += kept[:, :, *place]
+    np.testing.assert_allclose(
+        result(ops.col2im, rows, shape=x.shape, **geometry), sums, rtol=1e-12
+    )
+
+
+def test_windows_of_many_taps_are_few_nodes() -> None:
+    g = Graph("windows")
+    g.set_outputs([g.im2col(g.input("x", (1, 3, 64, 70)), kernel_size=(32, 32), stride=(32, 9))])
+    assert len(decompose()(g).nodes) < 12
 
 
 # Ranks, groups and dtypes

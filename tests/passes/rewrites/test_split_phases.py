@@ -61,6 +61,25 @@ def test_axes_split_by_themselves() -> None:
     assert_same(spread((1, 1, 2, 3, 2), (2, 1, 2, 2, 2), input_dilation=(2, 3, 1)))
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_phases_that_read_the_same_elements_are_one_convolution(groups: int) -> None:
+    for step, taps, low, high in (
+        (2, 2, 1, 1),
+        (3, 6, 2, 2),
+        (3, 6, 5, 0),
+        (4, 4, -1, 3),
+        (8, 16, 4, 9),
+        (6, 6, 0, 0),
+    ):
+        g = spread(
+            (2, 4, 3, 5), (6, 4 // groups, taps, 2), input_dilation=(step, 1), groups=groups,
+            padding=((low, high), (1, 0)), dilation=(1, 2),
+        )  # fmt: skip
+        assert convolutions(assert_same(g)) == 1
+    both = spread((2, 1, 3, 4), (3, 1, 32, 6), input_dilation=(32, 3), padding=((31, 31), (2, 5)))
+    assert convolutions(assert_same(both)) == 1
+
+
 def test_phases_that_no_tap_reaches_are_zeros() -> None:
     g = spread((1, 2, 5, 5), (3, 2, 1, 1), input_dilation=(2, 2))
     assert convolutions(assert_same(g)) == 1
