@@ -13,7 +13,6 @@ from tests.passes.memory.drawn_compositions import compositions, traced
 from tests.records import OpRecord, records
 
 _STAGES = "Each stage of a doubling keeps its operands: JAX's derivative at ties is their tree's."
-_COLUMNS = "The columns are transposed once, and each offset of the window pads a part of them."
 _FACTORS = "LU factors, a mask and two triangular products of the size of the matrix."
 _SQUARE = "The rectangle is padded to a square."
 _DECODED = "The decoded rows of all experts; the operand has 4 to 8 bits per element."
@@ -22,7 +21,6 @@ _WIDENED = "Bytes are packed and widened to i32."
 _GATHERED = "A gather for each tap and its indices, in i64, before they are added up."
 _SORTED = "Keys of Gaussians by tile, bounded by how many tiles one may cover."
 ABOVE: dict[str, tuple[str, str]] = {
-    "col2im": ("value vmap", _COLUMNS),
     "cummax": ("jvp", _STAGES),
     "cummin": ("jvp", _STAGES),
     "cumprod": ("jvp", _STAGES),
