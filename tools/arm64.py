@@ -73,7 +73,12 @@ chmod +x "$out"
 """
 
 
-CHOSEN = ("tests/runtime", "tests/codegen", "tests/passes")
+ONNX = ("session", "load", "files", "trees")
+CHOSEN = (
+    *("tests/runtime", "tests/gguf"),
+    *(f"tests/onnx/test_{name}.py" for name in ONNX),
+    *("tests/passes", "tests/codegen"),
+)
 """What `test` runs by default."""
 NOTHING_COLLECTED = 5
 """Pytest's exit status where no test was drawn."""

@@ -232,10 +232,8 @@ class Prelude:
     def select(self, type: ValueType, mask: ValueType) -> str:
         """Lane by lane: all bits of a mask's lane are set or none is."""
         name, bits = self.vector(type), self.vector(mask)
-        blend = f"(m & ({bits})a) | (~m & ({bits})b)"
-        return self._define(
-            f"select_{name}", name, f"{bits} m, {name} a, {name} b", [f"return ({name})({blend});"]
-        )
+        params, body = f"{bits} m, {name} a, {name} b", [f"return {_blend(name, bits)};"]
+        return self._define(f"select_{name}", name, params, body)
 
     def load(self, type: ValueType) -> str:
         """Consecutive elements, aligned or not."""
@@ -299,21 +297,19 @@ class Prelude:
             return self._blended_extremum(op, type, sign)
         instruction = extremum_instruction(op, type)
         if blends_on_arm(type):
-            blend = f"defined(__aarch64__)\n  {self._blend(type, sign)}"
-            instruction = f"{instruction}\n#elif {blend}" if instruction else f"#if {blend}"
+            vector, bits = self.vector(type), self.vector(_mask(type))
+            where = f"{'#elif' if instruction else '#if'} defined(__aarch64__)"
+            compared = f"  const {bits} m = ({bits})(a {sign} b);"
+            lines = (instruction, where, compared, f"  return {_blend(vector, bits)};")
+            instruction = "\n".join(filter(None, lines))
         lane = f"a[i] {sign} b[i] ? a[i] : b[i]"
         header = extremum_header(type)
         return self.lanewise(op.value, type, "ab", lane, instruction=instruction, header=header)
 
     def _blended_extremum(self, op: BinaryOp, type: ValueType, sign: str) -> str:
-        vector = self.vector(type)
-        params, body = f"{vector} a, {vector} b", [self._blend(type, sign)]
-        return self._define(f"{op.value}_{vector}", vector, params, body)
-
-    def _blend(self, type: ValueType, sign: str) -> str:
-        """Return the statement that leaves a function with `a` where it compares so with `b`."""
-        mask = ValueType(mask_prim(type.prim.size), type.lanes)
-        return f"return {self.select(type, mask)}(({self.vector(mask)})(a {sign} b), a, b);"
+        vector, mask = self.vector(type), _mask(type)
+        body = [f"return {self.select(type, mask)}(({self.vector(mask)})(a {sign} b), a, b);"]
+        return self._define(f"{op.value}_{vector}", vector, f"{vector} a, {vector} b", body)
 
     def vector_divide(self, op: BinaryOp, type: ValueType) -> str:
         return self.lanewise(op.value, type, "ab", f"{self.divide(op, type.prim)}(a[i], b[i])")
@@ -476,3 +472,13 @@ class Prelude:
 
 def _size(prim: Prim) -> int:
     return prim.size
+
+
+def _mask(type: ValueType) -> ValueType:
+    """Return the type of what comparing vectors of `type` gives."""
+    return ValueType(mask_prim(type.prim.size), type.lanes)
+
+
+def _blend(vector: str, bits: str) -> str:
+    """Return `a` where a mask `m` of the type `bits` is set, and `b` elsewhere."""
+    return f"({vector})((m & ({bits})a) | (~m & ({bits})b))"
