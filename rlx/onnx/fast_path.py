@@ -101,7 +101,7 @@ def _places(stage: Stage) -> list[tuple[str, Any, bool, Any]]:
     and the function that makes strings or maps of it, or None."""
     found: list[tuple[str, Any, bool, Any]] = []
     for name, number in _by_name(stage).items():
-        finish = number.finish if isinstance(number, Deferred) else None
+        finish = (number.for_callers or number.finish) if isinstance(number, Deferred) else None
         leaf = number if finish is None else number.array
         found.append((name, stage.leaves[leaf], stage.traced[leaf], finish))
     return found

@@ -87,6 +87,8 @@ class Deferred:
     """What the numbers are indices of, or the columns are of."""
     is_elementwise: bool = False
     """The numbers are indices of labels, one for each element."""
+    for_callers: Callable[[Array], Any] | None = None
+    """Makes the same of an array for callers, who do not ask maps for their dtype."""
 
 
 def _finished(kept: Any, children: list[Any]) -> Any:
@@ -97,7 +99,10 @@ def _finished(kept: Any, children: list[Any]) -> Any:
 
 register_pytree_node(
     Deferred,
-    lambda value: ((value.array,), (value.finish, value.labels, value.is_elementwise)),
+    lambda value: (
+        (value.array,),
+        (value.finish, value.labels, value.is_elementwise, value.for_callers),
+    ),
     _finished,
 )
 
@@ -108,10 +113,11 @@ def deferred(
     labels: tuple[Any, ...] = (),
     *,
     is_elementwise: bool = False,
+    for_callers: Callable[[Array], Any] | None = None,
 ) -> Any:
     """Return `finish(array)`, after the run where the array is traced."""
     if isinstance(array, TracedArray):
-        return Deferred(array, finish, labels, is_elementwise)
+        return Deferred(array, finish, labels, is_elementwise, for_callers)
     return finish(np.asarray(array))
 
 

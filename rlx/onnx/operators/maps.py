@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from rlx.onnx.values import Map, deferred, map_type
 
 _DOMAIN = "ai.onnx.ml"
 Array = np.ndarray[Any, Any]
+_MOST_WRITTEN = 256
+"""Entries of a dictionary that is written out as Python."""
 
 
 @operator("ZipMap", domain=_DOMAIN)
@@ -24,12 +27,27 @@ def zip_map(x: Any, *, classlabels_int64s: Any = None, classlabels_strings: Any 
             remedy="the model is malformed: export it again",
         )
 
+    kind = map_type(np.dtype(x.dtype))
+
     def maps(rows: Array) -> list[Map]:
         table = rows.reshape(-1, len(labels)).tolist()
-        kind = map_type(rows.dtype)
         return [kind(zip(labels, row, strict=True)) for row in table]
 
-    return deferred(x, maps, tuple(labels))
+    written_out = _dictionaries(labels) if len(labels) <= _MOST_WRITTEN else None
+    return deferred(x, maps, tuple(labels), for_callers=written_out)
+
+
+def _dictionaries(labels: list[Any]) -> Callable[[Array], list[dict[Any, Any]]]:
+    """Return a function from rows to dictionaries, written out: a third of the time of pairs."""
+    names = [f"x{number}" for number in range(len(labels))]
+    entries = ", ".join(f"{label!r}: {name}" for label, name in zip(labels, names, strict=True))
+    made: Any = eval(f"lambda rows: [{{{entries}}} for [{', '.join(names)}] in rows]", {})
+
+    def maps(rows: Array) -> list[dict[Any, Any]]:
+        found: list[dict[Any, Any]] = made((rows if rows.ndim == 2 else rows[None]).tolist())
+        return found
+
+    return maps
 
 
 @operator("DictVectorizer", domain=_DOMAIN, on_host=True)
