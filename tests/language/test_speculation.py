@@ -125,7 +125,7 @@ def test_the_command_line_takes_drafts(
 
 
 def test_what_cannot_guess(plain: LanguageModel, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="guesses 0"):
+    with pytest.raises(InputError, match="tokens is 0, shortest 2 and longest"):
         PromptLookup(tokens=0)
     with pytest.raises(InputError, match="a draft of 64 tokens"):
         ModelDraft(plain, tokens=64)

@@ -208,7 +208,7 @@ def external(folder: Path, dims: tuple[int, ...] = (4,), **entries: Any) -> Path
         ({"location": ""}, "outside of the model's folder"),
         ({"location": "around"}, "which is not a path"),
         ({"location": "a\0b"}, "which is not a path"),
-        ({"location": "x" * 5000}, "cannot be read|no path"),
+        ({"location": "x" * 5000}, "cannot be read|not a path"),
         ({"location": "nothing"}, "cannot be read"),
         ({"location": "data", "length": 4}, "takes 16 bytes of 'data'; its length is 4"),
         ({"location": "data", "length": -1}, "the length of its external data is '-1'"),

@@ -25,9 +25,9 @@ static void dequant_matmul_32(
       for (int64_t place = 0; place < 16; ++place) {
         const i32x16 byte = __builtin_convertvector(__builtin_convertvector(load_u8x16(packed_blocks
                     + base + (4 + place) * 16), i16x16), i32x16);
-        const f32x16 weight = __builtin_convertvector(byte & splat_i32x16(15), f32x16);
+        const f32x16 weight = __builtin_convertvector(byte & 0xF, f32x16);
         sum = fma_f32x16(splat_f32x16(x[start + place]), weight, sum);
-        const f32x16 weight_2 = __builtin_convertvector(byte >> splat_i32x16(4), f32x16);
+        const f32x16 weight_2 = __builtin_convertvector(byte >> 4, f32x16);
         sum_2 = fma_f32x16(splat_f32x16(x[start + place + 16]), weight_2, sum_2);
       }
       total = fma_f32x16(half, sum, total);

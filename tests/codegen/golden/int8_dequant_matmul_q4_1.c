@@ -17,15 +17,14 @@ static void dequant_matmul_words_32(
       #pragma GCC unroll 4
       for (int64_t w = 0; w < 4; ++w) {
         const u32x16 word = load_u32x16(packed_blocks + base + (w + 1) * 16);
-        const u32x16 bytes = word & splat_u32x16(252645135u);
+        const u32x16 bytes = word & 0xF0F0F0Fu;
         dots = dot_bytes_u32x16(bytes, splat_i32x16(words[start / 4 + w]), dots);
-        const u32x16 bytes_2 = (word >> splat_u32x16(4u)) & splat_u32x16(252645135u);
+        const u32x16 bytes_2 = (word >> 4u) & 0xF0F0F0Fu;
         dots = dot_bytes_u32x16(bytes_2, splat_i32x16(words[start / 4 + 4 + w]), dots);
       }
       const u32x16 word = load_u32x16(packed_blocks + base);
       const f32x16 half = f16_to_f32x16(__builtin_convertvector(word, u16x16));
-      const f32x16 half_2 =
-          f16_to_f32x16(__builtin_convertvector(word >> splat_u32x16(16u), u16x16));
+      const f32x16 half_2 = f16_to_f32x16(__builtin_convertvector(word >> 16u, u16x16));
       total = fma_f32x16(half * scales[block], __builtin_convertvector(dots, f32x16), total);
       total = fma_f32x16(half_2, splat_f32x16(values[block]), total);
     }
