@@ -73,7 +73,6 @@ rlx.codegen.kernels.nests.scan cumsum cumprod cummax cummin
 rlx.codegen.kernels.packed.experts grouped_matmul
 rlx.codegen.kernels.packed.int8 quantize_rows
 rlx.codegen.kernels.packed.map_bytes map_bytes
-rlx.codegen.kernels.packed.pack_bytes pack_bytes
 rlx.codegen.kernels.packed.packed dequantize_blocks dequant_matmul
 rlx.codegen.kernels.pool.pool max_pool min_pool sum_pool prod_pool
 rlx.codegen.kernels.pool.select max_pool_take max_pool_backward
@@ -122,8 +121,7 @@ rlx.passes.autodiff.rules.indexing radix_counts radix_move sorted_values
 rlx.passes.autodiff.rules.signal dft dft_of_prime dft_of_reals dft_to_reals
 """,
     "no kernel": """
-rlx.codegen.kernels.packed.pack_bytes bytes_as_words
-rlx.codegen.kernels.shape refuse_derivative barrier
+rlx.codegen.kernels.shape refuse_derivative bytes_as_words barrier
 """,
     "no reference": """
 rlx.ir.reference.control refuse_derivative barrier bytes_as_words
@@ -145,7 +143,7 @@ rlx.passes.autodiff.rules.elementwise sign floor ceil trunc threefry2x32 philox4
 rlx.passes.autodiff.rules.foreign effect_call
 rlx.passes.autodiff.rules.indexing argsort walk_trees
 rlx.passes.autodiff.rules.packed dequantize_blocks quantize_rows dequant_matmul_words
-rlx.passes.autodiff.rules.quant pack_bytes bytes_as_words map_bytes
+rlx.passes.autodiff.rules.quant bytes_as_words map_bytes
 rlx.passes.autodiff.rules.reduction argmax argmin
 """,
     "op": """
@@ -154,7 +152,7 @@ rlx.ir.ops.activation gelu gelu_approx silu mish softplus log_sigmoid divide_or_
 rlx.ir.ops.attention attention attention_backward rope
 rlx.ir.ops.axial_rope axial_rope2d
 rlx.ir.ops.branches cond
-rlx.ir.ops.byte_products pack_bytes bytes_as_words
+rlx.ir.ops.byte_products bytes_as_words
 rlx.ir.ops.byte_tables map_bytes
 rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training group_norm instance_norm
     layer_norm2d
@@ -293,8 +291,8 @@ rlx.ir.ops.attention attention attention_backward rope
 rlx.ir.ops.axial_rope axial_rope2d
 rlx.ir.ops.bf16_products BF16_PER_WORD words_of_bf16 type_of_halves sum_of_halves
 rlx.ir.ops.branches cond
-rlx.ir.ops.byte_products BYTES SIGN pack_bytes bytes_as_words type_of_integers type_of_bytes
-    sum_of_bytes
+rlx.ir.ops.byte_products BYTES SIGN words_of_bytes filled_up bytes_as_words type_of_integers
+    type_of_bytes sum_of_bytes
 rlx.ir.ops.byte_tables ENTRIES map_bytes
 rlx.ir.ops.channel_norm batch_norm_inference batch_norm_training_formula batch_norm_training
     group_norm_formula group_norm instance_norm layer_norm2d standardized other_axes grouped_shape

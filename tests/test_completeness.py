@@ -20,7 +20,7 @@ from tests.records import records
 TESTED_WITH_THEIR_PASS = frozenset(
     {
         *("pack_panels", "stored_matmul", "stored_conv"),
-        *("pack_bytes", "bytes_as_words", "map_bytes"),
+        *("bytes_as_words", "map_bytes"),
         *("int8_dequant_matmul", "quantize_rows", "dequant_matmul_words"),
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "cond", "custom_call"),
         *("custom_derivative", "ffi_call", "effect_call", "check", "refuse_derivative"),

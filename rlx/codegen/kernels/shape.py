@@ -20,6 +20,7 @@ from rlx.ir.index_maps import address, identity
 from rlx.ir.shape import Shape, product
 
 no_kernel("refuse_derivative", because="legalization replaces it by its operand")
+no_kernel("bytes_as_words", because="its result is its operand's memory")
 no_kernel("barrier", because="it orders nodes before lowering, and its result is its operand")
 
 TILE = 16

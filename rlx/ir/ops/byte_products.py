@@ -1,7 +1,7 @@
 """Products of bytes, four at a time: what integer products and convolutions are lowered to.
 
-Operands are words of four bytes along the contracted axis, as `pack_bytes` makes them, or neighbors
-read as words in place (`bytes_as_words`): signed bytes in i32, unsigned ones in u32. x86
+Operands are words of four bytes along the contracted axis, as `words_of_bytes` makes them, or
+neighbors read as words in place (`bytes_as_words`): signed bytes in i32, unsigned ones in u32. x86
 multiplies unsigned by signed bytes, ARM signed ones. Of a matrix product either operand may be
 unsigned, of a convolution the first. Sums are i32 and wrap.
 """
@@ -18,18 +18,14 @@ from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.conv_geometry import Pads
 from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift_left, shift_right
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import narrow, pad, reshape
 from rlx.ir.ops.shape import slice as strided
-from rlx.ir.shape import Shape, upper
+from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
-__all__ = [
-    "bytes_as_words",
-    "pack_bytes",
-]
+__all__ = ["bytes_as_words"]
 
 _FAMILY = "quant"
 BYTES = 4
@@ -38,37 +34,41 @@ SIGN = 128
 """The highest bit of a byte: changing it moves signed bytes to 0..255, and back."""
 
 
-def _packed(
-    x: Value,
-    around: Value | None = None,
-    *,
-    axis: int,
-    signed: bool,
-    groups: int = 1,
-    neighbors: bool = False,
-    padding: Pads = (),
+def words_of_bytes(
+    x: Value, *, axis: int, signed: bool, groups: int = 1, neighbors: bool = False
 ) -> Value:
-    """Shift the first, second, third and fourth byte of every word into place."""
-    if padding:
-        low, high = ((0,) * (axis + 1) + side for side in zip(*padding, strict=True))
-        x = pad(x if around is None else bitwise_xor(x, around), low=low, high=high)
-        x = x if around is None else bitwise_xor(x, around)
+    """Return bytes, i8 or u8, in words of four along `axis`, those of a group together.
+
+    A word holds elements a quarter of the axis apart, so that words are made of whole vectors, or
+    four `neighbors`; the first is in its lowest bits. `signed` says how a product reads them: words
+    of signed bytes are i32, of others u32, and bytes are moved from one range to the other as
+    needed. What is missing in the last words is zero.
+    """
     before, extent, after = x.shape[:axis], upper(x.shape[axis]) // groups, x.shape[axis + 1 :]
     quarter, flips = -(-extent // BYTES), signed is not (x.dtype is DType.I8)
-    parts = reshape(x, shape=(*before, groups, extent, *after))
-    if missing := quarter * BYTES - extent:
-        none = (0,) * parts.rank
-        high = (*none[: axis + 1], missing, *none[axis + 2 :])
-        filling = 0 if not flips else SIGN if x.dtype is DType.U8 else -SIGN
-        parts = pad(parts, low=none, high=high, value=filling)
+    own = axis if groups == 1 else axis + 1
+    parts = x if groups == 1 else reshape(x, shape=(*before, groups, extent, *after))
+    filling = 0 if not flips else SIGN if x.dtype is DType.U8 else -SIGN
+    parts = filled_up(parts, own, filling)
     find = _every_fourth if neighbors else _quarter
-    placed = [_placed(find(parts, axis + 1, place), place) for place in range(BYTES)]
+    placed = [_placed(find(parts, own, place), place) for place in range(BYTES)]
     words: Value = functools.reduce(bitwise_or, placed)
     if flips:
         signs = sum(SIGN << 8 * place for place in range(BYTES))
         words = bitwise_xor(words, words.graph.constant(signs, DType.U32))
-    flat = reshape(words, shape=(*before, groups * quarter, *after))
-    return bitcast(flat, to=DType.I32) if signed else flat
+    words = bitcast(words, to=DType.I32) if signed else words
+    return words if groups == 1 else reshape(words, shape=(*before, groups * quarter, *after))
+
+
+def filled_up(x: Value, axis: int, filling: int = 0) -> Value:
+    """Return bytes whose extent along `axis` is a multiple of four."""
+    missing = -upper(x.shape[axis]) % BYTES
+    if not missing:
+        return x
+    none = (0,) * x.rank
+    high = (*none[:axis], missing, *none[axis + 1 :])
+    result: Value = pad(x, low=none, high=high, value=filling)
+    return result
 
 
 def _quarter(x: Value, axis: int, place: int) -> Value:
@@ -93,53 +93,6 @@ def _placed(part: Value, place: int) -> Value:
     return shift_left(wide, 8 * place) if place else wide
 
 
-@op(_FAMILY, Trait.LAYOUT, Trait.PROLOGUE, decompose=_packed)
-def pack_bytes(
-    x: TensorType,
-    around: TensorType | None = None,
-    *,
-    axis: int,
-    signed: bool,
-    groups: int = 1,
-    neighbors: bool = False,
-    padding: Pads = (),
-) -> TensorType:
-    """Bytes in words of four along `axis`, those of a group together.
-
-    A word holds elements a quarter of the axis apart, or four `neighbors`, the first in its lowest
-    bits. `signed` says how a product reads them: words of signed bytes are i32, of others u32, and
-    bytes are moved from one range to the other as `x`, i8 or u8, needs. What is missing in the last
-    words is zero. `padding` puts the byte `around`, a scalar of the dtype of `x`, or zeros around
-    the axes after it, low and high.
-    """
-    require_dtype(x, "i8 u8")
-    extent = x.shape[axis]
-    if not 0 <= axis < x.rank or not isinstance(extent, int) or extent % groups:
-        raise ShapeError(
-            f"x has shape {x.describe_shape()}; {groups} groups of axis {axis} are no words",
-            remedy="name an axis of known extent that the groups divide",
-        )
-    if around is not None and around != x.with_shape(()):
-        raise ShapeError(
-            f"around is {around}; it must be a scalar of dtype {x.dtype}",
-            remedy="cast and reshape it",
-        )
-    words, trailing = groups * -(-extent // groups // BYTES), x.shape[axis + 1 :]
-    if padding:
-        trailing = _around(trailing, padding)
-    return TensorType(_word(signed), (*x.shape[:axis], words, *trailing))
-
-
-def _around(shape: Shape, padding: Pads) -> Shape:
-    """Return a shape with padding around it."""
-    if len(padding) != len(shape) or any(min(sides) < 0 for sides in padding):
-        raise ShapeError(
-            f"padding {padding} is given for {len(shape)} axes",
-            remedy="give two numbers, 0 or more, for each axis after that of the words",
-        )
-    return tuple(extent + sum(sides) for extent, sides in zip(shape, padding, strict=True))
-
-
 @op(_FAMILY, Trait.VIEW, Trait.LOWERED)
 def bytes_as_words(x: TensorType) -> TensorType:
     """Four neighbors along the last axis as one word, without a copy: i8 as i32, u8 as u32.
@@ -151,13 +104,10 @@ def bytes_as_words(x: TensorType) -> TensorType:
     if not x.rank or not isinstance(extent, int) or extent % BYTES:
         raise ShapeError(
             f"x has shape {x.describe_shape()}; its rows are no words of {BYTES} bytes",
-            remedy="pack bytes into words, which fills the last one up",
+            remedy="fill rows up to a multiple of it",
         )
-    return TensorType(_word(x.dtype is DType.I8), (*x.shape[:-1], extent // BYTES))
-
-
-def _word(signed: bool) -> DType:
-    return DType.I32 if signed else DType.U32
+    word = DType.I32 if x.dtype is DType.I8 else DType.U32
+    return TensorType(word, (*x.shape[:-1], extent // BYTES))
 
 
 def type_of_integers(x: TensorType) -> TensorType:

@@ -21,8 +21,11 @@ from rlx.ir.op import Trait
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_fusable
 from rlx.passes.phases import setup_nodes
 
-_MOST_ONCE = 32
+_MOST_ONCE = 64
 """Operations that are computed where they are read if that is once: bodies stay small."""
+
+_ONCE = 1 + 1e-6
+"""Once, if shares of readers are added up in floating point."""
 
 _LARGE = 1 << 20
 """Bytes of a result that no second-level cache keeps until it is read again."""
@@ -134,8 +137,9 @@ class _Search:
         self.below_movement: set[Node] = set()
         self.reread: set[Node] = set()
         """What a kernel that reads slices reads, several times: of it, only slices are."""
-        self.times: dict[Node, int] = {}
-        """How often each node would be computed if all that may were recomputed."""
+        self.times: dict[Node, float] = {}
+        """How often each node would be computed if all that may were recomputed: four readers of a
+        quarter each compute it once."""
         self.cost: dict[Node, int] = {}
         self.chosen: set[Node] = set()
         self.epilogues: set[Node] = set()
@@ -163,13 +167,19 @@ class _Search:
         kept = node in self.escaping or self._is_prepared(node)
         if not kept and all(self._takes(node, *reader) for reader in readers):
             self.taken.add(node)
-        passed = [self.times[r] for r, _ in readers if self._may_be_recomputed(r)]
-        stored = len(readers) - len(passed)
-        self.times[node] = min(sum(passed) + stored, _MANY)
+        self.times[node] = min(sum(self._times_for(node, r) for r, _ in readers), _MANY)
         if any(self._pulls(r) or self._passes_on(r) for r, _ in readers):
             self.below_movement.add(node)
         if any(self.policy.takes_slices(r) or self._is_seen_through(r) for r, _ in readers):
             self.reread.add(node)
+
+    def _times_for(self, node: Node, reader: Node) -> float:
+        """Return how often `node` would be computed for one of its readers."""
+        if not self._may_be_recomputed(reader):
+            return 1
+        elements, read = node.results[0].type.elements, reader.results[0].type.elements
+        known = isinstance(elements, int) and isinstance(read, int) and elements > 0
+        return self.times[reader] * (min(read / elements, 1) if known else 1)
 
     def _is_prepared(self, node: Node) -> bool:
         """True for what `setup` computes and the runs read."""
@@ -230,16 +240,26 @@ class _Search:
         below = node in self.below_movement or node in self.grown
         if not below or not is_fusable(node) or self._is_epilogue(node):
             return False
-        once = self.times[node] == 1 and cost < _MOST_ONCE
+        once = self.times[node] <= _ONCE and cost < _MOST_ONCE
         if not once and not (within and self.policy.is_cheap(node)):
             return False
         self.cost[node] = cost + 1
         return True
 
     def _is_epilogue(self, node: Node) -> bool:
-        """True for what a product or reduction computes better before it stores its result."""
+        """True for what a product or reduction computes better before it stores its result.
+
+        What is stored for several readers, each of them widens.
+        """
         sources = [free_source(operand).node for operand in node.operands]
-        found = any(self.policy.takes_epilogue(s) or s in self.epilogues for s in sources)
+        found = any(self._is_finished_by(s, node) for s in sources)
         if found:
             self.epilogues.add(node)
         return found
+
+    def _is_finished_by(self, source: Node, node: Node) -> bool:
+        """True if the product or reduction that computes `source` computes `node`, too."""
+        if source not in self.epilogues:
+            return self.policy.takes_epilogue(source)
+        widens = node.result.dtype.size > source.result.dtype.size
+        return not widens or len(self.readers[source]) == 1

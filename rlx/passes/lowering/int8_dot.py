@@ -3,7 +3,7 @@
     %4: i32[M, N] = matmul (cast %x - zero) (cast %w)
         ->  %5: u8[M, K] = %x moved to 0..255, as x86 multiplies: in the kernel that computes %x
             %6: u32[M, K / 4] = bytes_as_words %5: in place
-            %7: i32[K / 4, N] = pack_bytes %w, neighbors of K, in panels: once, in setup
+            %7: i32[K / 4, N] = words of %w, neighbors of K, in panels: once, in setup
             %8: i32[M, N] = stored_matmul %6, %7 {elements = "bytes"}
             %9: i32[M, N] = %8 - (zero + 128) * columns of %w summed: once, in setup
 
@@ -32,7 +32,7 @@ from rlx.ir.graph import Node, Value
 from rlx.ir.layout import ChannelPanels
 from rlx.ir.lowering import Lowering, Windowed
 from rlx.ir.op import OpDef, Trait, make_attrs
-from rlx.ir.ops.byte_products import BYTES, SIGN
+from rlx.ir.ops.byte_products import BYTES, SIGN, filled_up, words_of_bytes
 from rlx.ir.ops.conv_geometry import attributes_of, geometry, pads_itself, undilated
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.convolution_tiles import is_bare, is_pointwise, only_pads, sliding_of
@@ -163,7 +163,7 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     tile = matrix_unit_tile(rows, upper(columns), upper(words.shape[-1]), target)
     if tile is None:
         tile = choose_matrix_tile(rows, upper(columns), lanes, target.vector_registers)
-    weights = ops.pack_bytes(b.bytes, axis=folded, signed=True, neighbors=neighbors)
+    weights = words_of_bytes(b.bytes, axis=folded, signed=True, neighbors=neighbors)
     panels = in_panels(weights, tile.columns, lanes, transposed=False)
     inner = upper(words.shape[-1])
     matrices = Matrices(count, rows, inner, upper(columns), BYTES, is_transposed=False)
@@ -181,9 +181,10 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
 def _words_of_rows(a: QuantizedOperand, *, signed: bool) -> tuple[Value, bool]:
     """Return rows of bytes as words, and whether these are made of neighbors."""
     stored = a.stored(signed=signed)
-    if upper(stored.shape[-1]) % BYTES == 0 and stored.op.has(Trait.ELEMENTWISE):
-        return ops.bytes_as_words(stored), True
-    return ops.pack_bytes(a.bytes, axis=a.bytes.rank - 1, signed=signed), False
+    whole = filled_up(stored, stored.rank - 1)
+    if whole is not stored or stored.op.has(Trait.ELEMENTWISE):
+        return ops.bytes_as_words(whole), True
+    return words_of_bytes(a.bytes, axis=a.bytes.rank - 1, signed=signed), False
 
 
 def convolution_of_bytes(node: Node, target: Target) -> Value | None:
@@ -239,9 +240,9 @@ def _sums_of_rows(
     if not _is_zero(zero) and any(map(any, pads)):
         around = replace(x, bytes=around).stored(signed=signed)
         image, pads = _padded_with(image, around, pads), [(0, 0) for _ in sliding]
-    missing = (*(0,) * (w.bytes.rank - 1), -upper(w.bytes.shape[-1]) % BYTES)
-    taps = ops.pad(w.stored(signed=True), low=(0,) * w.bytes.rank, high=missing)
-    pads[-1] = (pads[-1][0], pads[-1][1] + missing[-1])
+    taps = filled_up(w.stored(signed=True), w.bytes.rank - 1)
+    missing = upper(taps.shape[-1]) - upper(w.bytes.shape[-1])
+    pads[-1] = (pads[-1][0], pads[-1][1] + missing)
     attributes = {**node.attrs.as_dict(), "padding": tuple(pads), "elements": "integers"}
     if not pads_itself(image.shape, geometry(len(pads), padding=tuple(pads)), image.dtype.size):
         return None
@@ -253,8 +254,11 @@ def _sums_of_rows(
 
 
 def _padded_with(x: Value, around: Value, pads: Sequence[tuple[int, int]]) -> Value:
-    """Return an image with a byte around it."""
+    """Return an image of bytes or words with one around it."""
     low, high = ((0, 0, *side) for side in zip(*pads, strict=True))
+    constant = splat(around)
+    if constant is not None:
+        return ops.pad(x, low=low, high=high, value=constant.item())
     return ops.bitwise_xor(ops.pad(ops.bitwise_xor(x, around), low=low, high=high), around)
 
 
@@ -308,7 +312,7 @@ def _sums_of_windows(
     if tile is None:
         return None
     words = _padded_words(node, x, around, signed=not target.dots_unsigned_bytes)
-    weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
+    weights = words_of_bytes(w.bytes, axis=1, signed=True)
     panels = ops.pack_panels(weights, layout=ChannelPanels(tile.columns, groups))
     attributes = {**attributes_of(undilated(sliding)), "groups": groups}
     return _lowered(ops.stored_conv, words, panels, tile, elements="bytes", **attributes)
@@ -316,12 +320,21 @@ def _sums_of_windows(
 
 def _padded_words(node: Node, x: QuantizedOperand, around: Value | None, *, signed: bool) -> Value:
     """Return the image of a convolution in words of channels, padded with its zero point."""
-    pads = tuple((axis.low, axis.high) for axis in sliding_of(node))
-    padded = {"padding": pads} if any(map(any, pads)) else {}
-    given = (around,) if padded and around is not None else ()
-    groups = node.attribute("groups")
-    result: Value = ops.pack_bytes(x.bytes, *given, axis=1, signed=signed, groups=groups, **padded)
-    return result
+    words = words_of_bytes(x.bytes, axis=1, signed=signed, groups=node.attribute("groups"))
+    if around is None:
+        return words
+    pads = [(axis.low, axis.high) for axis in sliding_of(node)]
+    return _padded_with(words, _word_around(around, signed=signed), pads)
+
+
+def _word_around(around: Value, *, signed: bool) -> Value:
+    """Return a word of four equal bytes; where channels are missing, weights are zero."""
+    byte = splat(around)
+    if byte is None:
+        four = ops.expand(around, shape=(BYTES,))
+        return ops.reshape(words_of_bytes(four, axis=0, signed=signed), shape=())
+    bits = np.full(BYTES, byte).view(np.uint8) ^ SIGN * (signed is not (around.dtype is DType.I8))
+    return around.graph.constant(bits.astype(np.uint8).view(np.int32 if signed else np.uint32)[0])
 
 
 def _gathers_windows(node: Node, target: Target) -> bool:
@@ -366,10 +379,10 @@ def _products_of_pixels(
     vectors are stored.
     """
     signed, count = not target.dots_unsigned_bytes, product(node.result.shape[2:])
-    weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
+    weights = words_of_bytes(w.bytes, axis=1, signed=True)
     outputs, steps = weights.shape[0], product(weights.shape[1:])
     if is_pointwise(node):
-        words = ops.pack_bytes(every_window(x.bytes, sliding_of(node)), axis=1, signed=signed)
+        words = words_of_bytes(every_window(x.bytes, sliding_of(node)), axis=1, signed=signed)
     else:
         words = _gathered(node, _padded_words(node, x, around, signed=signed))
         weights = ops.transpose(weights, perm=(0, *range(2, weights.rank), 1))

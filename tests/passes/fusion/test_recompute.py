@@ -65,9 +65,19 @@ def rolled(x: Value) -> Value:
     return ops.concat(*parts, axis=0)
 
 
+def halves(x: Value) -> Value:
+    """Read each element of something costly once, in one of two halves."""
+    curve, length = ops.tanh(x), x.shape[0] // 2
+    parts = [ops.narrow(curve, axis=0, start=start, length=length) for start in (0, length)]
+    return parts[0] + parts[1]
+
+
 KERNELS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], list[list[str]]]] = {
     "a shift is read where it is added": (
         lambda x: x + rolled(x), [(8, 4)], [["narrow", "narrow", "concat", "add"]],
+    ),
+    "costly work is computed by readers that read each element once": (
+        halves, [(8, 4)], [["tanh", "narrow", "narrow", "add"]],
     ),
     "parts of a concat are computed in their place": (
         lambda x, y: ops.concat(ops.tanh(x), ops.exp(y), axis=0), [(8, 4), (2, 4)],

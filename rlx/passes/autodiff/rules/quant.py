@@ -32,7 +32,6 @@ for _integer in (ops.quantize, ops.qmatmul, ops.qconv):
     straight_through.register(_integer, None)
 
 zero(
-    ops.pack_bytes,
     ops.bytes_as_words,
     ops.map_bytes,
     because="integers only; passes make them",
