@@ -69,6 +69,25 @@ def test_special_functions_at_their_ends(dtype: str) -> None:
     np.testing.assert_array_equal(special.gammaln(np.array([1, 2], dtype)), [0, 0])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_slopes_of_the_normal_distribution_are_within_four_ulp(dtype: str) -> None:
+    points = [-37.3, -32.1, -25.3] if dtype == "f8" else []
+    x = np.array([*points, -12.7, -10.3, -5.3, -0.7, 0.3, 3.3, 9.1], dtype)
+    exact = [mpmath.mpf(float(value)) for value in x]
+    for function in (special.ndtr, special.log_ndtr):
+        shares = [1 if function is special.ndtr else mpmath.ncdf(value) for value in exact]
+        want = [mpmath.npdf(z) / share for z, share in zip(exact, shares, strict=True)]
+        assert ulps(rlx.vmap(rlx.grad(function))(x), want) < 4
+
+
+def test_quantiles_of_beta_of_small_shapes_and_next_to_one_are_within_eight_ulp() -> None:
+    """Exact quantiles are roots in fifty digits of mpmath's regularized function."""
+    p, a, b = 0.07663036743210906, 0.03343980774555905, 0.0955237013034488
+    assert ulps([stats.beta.ppf(p, a, b)], [mpmath.mpf("2.9812113501908622797e-30")]) < 8
+    p, a, b = 4.398975256536724e-120, 59828.01978715939, 10.485077123880998
+    assert stats.beta.isf(p, a, b) == 1 - 3 * 2.0**-53
+
+
 def test_slopes_in_the_tail() -> None:
     slope = rlx.grad(special.ndtri)(1e-20)
     np.testing.assert_allclose(slope, 1 / float(mpmath.npdf(quantile(1e-20))), rtol=1e-12)

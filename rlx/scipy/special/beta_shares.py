@@ -13,7 +13,7 @@ import rlx.numpy as rnp
 from rlx.scipy.special import pairs
 from rlx.scipy.special.gamma_shares import upper
 from rlx.scipy.special.scaled import Scaled, Shares, shares_of
-from rlx.scipy.special.small_orders import LARGEST, beta_power
+from rlx.scipy.special.small_orders import LARGEST, beta_power, rise_of_gamma
 from rlx.scipy.special.stirling import root_of_gammas
 from rlx.transforms.control import fori_loop
 
@@ -92,7 +92,7 @@ def _by_power(side: Side, share: Scaled, rest: Any) -> tuple[Scaled, None, Any]:
     is_far &= rnp.less(scaled, 8)
     is_any = is_small | is_far
     order, other = rnp.where(is_any, order, 1.0), rnp.where(is_any, other, _MANY)
-    power = beta_power(order, other, pairs.Pair(rnp.log1p(order / other), 0.0))
+    power = beta_power(order, other, rise_of_gamma(order, other))
     # No step of a loop runs unless one element needs it
     power = power._replace(terms=power.terms * rnp.any(is_small))
     small = power.rest(rnp.where(is_small, x, 0.5 / _MANY))

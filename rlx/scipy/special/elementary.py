@@ -162,10 +162,23 @@ def _ndtr(x: Any) -> Any:
 @_ndtr.defjvp
 def _ndtr_jvp(primals: Any, tangents: Any) -> Any:
     (x,) = primals
-    bounded = elementwise.clip(x, -_LARGEST_TAIL, _LARGEST_TAIL)  # 0 beyond, at infinity, too
-    density = elementwise.exp(elementwise.multiply(-0.5, elementwise.square(bounded)))
-    slope = elementwise.multiply(density, 1 / math.sqrt(2 * math.pi))
+    slope = elementwise.multiply(_exp_of_half_square(x), 1 / math.sqrt(2 * math.pi))
     return _ndtr(x), elementwise.multiply(tangents[0], slope)
+
+
+def _exp_of_half_square(x: Any) -> Any:
+    """Return `exp(-x**2 / 2)`; rounding the square would be an error of `x**2 / 2` ulp.
+
+    The square of a multiple of 1/16 is exact, and the rest of it is small.
+    """
+    x = elementwise.clip(x, -_LARGEST_TAIL, _LARGEST_TAIL)  # 0 beyond, at infinity, too
+    near = elementwise.divide(elementwise.round(elementwise.multiply(x, 16)), 16)
+    rest = elementwise.multiply(elementwise.subtract(x, near), elementwise.add(x, near))
+    first, last = (
+        elementwise.exp(elementwise.multiply(-0.5, part))
+        for part in (elementwise.square(near), rest)
+    )
+    return elementwise.multiply(first, last)
 
 
 _LARGEST_TAIL = 64.0

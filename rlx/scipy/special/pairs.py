@@ -113,7 +113,10 @@ def _remainder(n: int, high: float) -> float:
 
 def quotient(x: Pair, a: Any) -> Pair:
     """Return `x / a` for positive numbers, or the largest that can be split."""
-    return x / rnp.maximum(a, x.high / _LARGEST)
+    least = x.high / _LARGEST
+    if isinstance(a, Pair):
+        return x / Pair(rnp.maximum(a.high, least), a.low)
+    return x / rnp.maximum(a, least)
 
 
 def log_of_pair(x: Pair) -> Pair:

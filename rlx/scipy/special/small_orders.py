@@ -91,20 +91,57 @@ def gamma_power(a: Any) -> Power:
     return Power(a, one, pairs.Pair(log_gamma_1p(a) / a, 0.0), 0.5 * one, lambda n: -1 / n)
 
 
-def beta_power(c: Any, d: Any, log_ratio: pairs.Pair) -> Power:
-    """Return the lower share of the beta distribution; `log_ratio` is `log(1 + c / d)`."""
-    steps = rnp.where(rnp.less(d, 10), 10.0, 0.0)
-    end = d + steps
+def beta_power(c: Any, d: Any, rise: pairs.Pair) -> Power:
+    """Return the lower share of the beta distribution; `rise` is of `c` and `d`, as below."""
+    end = d + _steps(d)
+    u = c / end
+    rest = log_gamma_1p(c) + (0.5 * rnp.log1p(u) - end * _log1p_less(u)) - _stirling_rise(end, c)
+    return Power(c, end + c, (rise + rest) / c, 0.5 / rnp.maximum(d, 1.0), lambda n: (n - d) / n)
 
-    def shift(i: Any, total: Any) -> Any:
-        step = rnp.astype(i + 1, d.dtype)
-        return total + rnp.where(rnp.greater(steps, step), rnp.log1p(c / (d + step)), 0.0)
 
-    rest = fori_loop(0, 9, shift, log_gamma_1p(c))
-    rest = rest - ((end - 0.5) * rnp.log1p(c / end) - c) - _stirling_rise(end, c)
-    # The first step, of small d, may be large
-    first = pairs.Pair(*(rnp.where(rnp.greater(steps, 0), each, 0.0) for each in log_ratio))
-    return Power(c, end + c, (first + rest) / c, 0.5 / rnp.maximum(d, 1.0), lambda n: (n - d) / n)
+def rise_of_gamma(c: Any, d: Any) -> pairs.Pair:
+    """Return the sum of `log(1 + c / (d + n))` for n from 0 to 9; 0 where `d` is large."""
+    steps = _steps(d)
+
+    def part(n: Any) -> Any:
+        return rnp.where(rnp.greater(steps, n), rnp.log1p(c / (d + n)), 0.0)
+
+    def step(i: Any, total: Any) -> Any:
+        return total + part(rnp.astype(i + 1, d.dtype))
+
+    # The first part, of small d, may be large
+    return pairs.two_sum(part(0.0), fori_loop(0, 9, step, rnp.zeros_like(c + d)))
+
+
+def exact_rise_of_gamma(c: Any, d: Any) -> pairs.Pair:
+    """Return the same as the logarithm of a product of pairs."""
+    steps = _steps(d)
+
+    def step(i: Any, product: Any) -> Any:
+        n = rnp.astype(i, d.dtype)
+        below = pairs.two_sum(d, n)
+        grown = pairs.Pair(*product) * pairs.quotient(below + c, below)
+        return tuple(
+            rnp.where(rnp.greater(steps, n), *each) for each in zip(grown, product, strict=True)
+        )
+
+    one = rnp.ones_like(c + d)
+    return pairs.log_of_pair(pairs.Pair(*fori_loop(0, 10, step, (one, rnp.zeros_like(one)))))
+
+
+def _steps(d: Any) -> Any:
+    """Return the steps from `d` up to where the series of log gamma has few terms."""
+    return rnp.where(rnp.less(d, 10), 10.0, 0.0)
+
+
+def _log1p_less(u: Any) -> Any:
+    """Return `log(1 + u) - u` for `u` up to 0.16."""
+    s = u / (2 + u)
+    z = s * s
+    total: Any = 1 / 17
+    for n in range(15, 1, -2):
+        total = total * z + 1 / n
+    return 2 * s * z * total - u * s
 
 
 def _stirling_rise(x: Any, c: Any) -> Any:

@@ -20,7 +20,13 @@ from rlx.scipy.special.gamma_shares import gamma_density, gamma_shares
 from rlx.scipy.special.normal_quantile import CENTRAL, central_quantile
 from rlx.scipy.special.scaled import Scaled, Shares
 from rlx.scipy.special.shares import in_doubles
-from rlx.scipy.special.small_orders import LARGEST, Power, beta_power, gamma_power
+from rlx.scipy.special.small_orders import (
+    LARGEST,
+    Power,
+    beta_power,
+    exact_rise_of_gamma,
+    gamma_power,
+)
 from rlx.tracing.apply import function
 from rlx.transforms.control import while_loop
 from rlx.transforms.custom_jvp import custom_jvp
@@ -153,8 +159,7 @@ def _beta_odds(p: Any, rises: Any, a: Any, b: Any) -> tuple[Any, Any]:
     c, d = rnp.where(mirrored, b, a), rnp.where(mirrored, a, b)
     is_small = rnp.less(c, LARGEST)
     order, other = rnp.where(is_small, c, 1.0), rnp.where(is_small, d, 1.0)
-    whole = pairs.two_sum(order, other)
-    power = beta_power(order, other, pairs.log_of_pair(pairs.quotient(whole, other)))
+    power = beta_power(order, other, exact_rise_of_gamma(order, other))
     by_power, near, root = _by_power(power, is_small, p, rnp.not_equal(rises, mirrored))
     near, root = near / (1 - near), root / rnp.sqrt(1 - near)
     near, root = (rnp.where(mirrored, 1 / each, each) for each in (near, root))
@@ -186,7 +191,8 @@ def beta_quantile(p: Any, upper: bool, a: Any, b: Any) -> Any:
     valid = rnp.greater(a, 0) & rnp.greater(b, 0) & rnp.isfinite(a) & rnp.isfinite(b)
     a, b = rnp.where(valid, a, 1), rnp.where(valid, b, 1)
     odds = _beta_odds(rnp.where(rnp.greater(p, 0), p, 0.5), rises, a, b)[0]
-    x = rnp.where(rnp.less(odds, 1), odds / (1 + odds), 1 / (1 + 1 / odds))
+    y = 1 / (1 + odds)
+    x = rnp.where(rnp.less(odds, 1), odds * y, 1 - y)  # next to 1, y has more digits than 1 + y
     return _at_ends(p, rises, x, 0.0, 1.0, valid)
 
 
