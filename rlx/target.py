@@ -75,6 +75,8 @@ class Target:
     """False where there are no vector registers, or code must do without them."""
     is_small: bool = False
     """True if code and memory count for more than time."""
+    is_smallest: bool = False
+    """True if that was asked for: loops are chosen where they take longer, too."""
     scalable_bytes: int = 0
     """Width of scalable vectors (SVE) for which alone code is made; 0 if other vectors are used."""
     multiply_units: int = 2
@@ -193,6 +195,14 @@ class Target:
         7 kB in loops.
         """
         return 8 if self.is_small else 64
+
+    @property
+    def most_locals(self) -> int:
+        """Elements of an array that are variables of their own; loops store larger ones.
+
+        A controller of four states takes 9.1 kB in variables on a Cortex-M4, 8.1 kB in loops.
+        """
+        return 8 if self.is_smallest else 64
 
     @property
     def scalar_fold(self) -> int:

@@ -137,7 +137,8 @@ def aot(
     level such as "x86-64-v3", a microcontroller such as "cortex-m4" or a triple such as
     "aarch64-linux-gnu"; `cc` names a compiler for it. With `math="none"` the C does without libm,
     too, and with `vectors="none"`, or for "x86_64-windows-msvc", it is plain C99. `optimize` is
-    "speed" or "size", which keeps code and memory small; microcontrollers are small by default.
+    "speed" or "size", which keeps code and memory small; microcontrollers are small by default, but
+    for loops over small matrices, which take longer than variables and are less code.
     With `emit_only` nothing is compiled.
     `output_names` names the outputs in C, but for those that replace a param; the keys and fields
     of a function's result do where it is not given.
@@ -226,7 +227,9 @@ def _as_chosen(machine: Target, vectors: str, optimize: str | None) -> Target:
         raise UnsupportedError(f"unknown optimize {optimize!r}", remedy="use 'speed' or 'size'")
     small = machine.is_small if optimize is None else optimize == "size"
     with_vectors = machine.has_vectors and vectors == "auto" and not small
-    return replace(machine, has_vectors=with_vectors, is_small=small)
+    return replace(
+        machine, has_vectors=with_vectors, is_small=small, is_smallest=optimize == "size"
+    )
 
 
 def load_manifest(path: Path | str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def test_the_pole_is_swung_up_and_stays_upright(tmp_path: Path, core: str | None
     if core is not None:
         assert max(facts["instructions"]) < 300_000
         assert max(facts["stack"]) < 512
-        assert facts["code"][0] < 9_500
+        assert facts["code"][0] < 8_300
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ adds nothing.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import field, fields
 from typing import Any
@@ -25,6 +26,8 @@ from rlx.codegen.loops.nodes import (
     BinaryOp,
     Bitcast,
     Cast,
+    Compare,
+    CompareOp,
     Const,
     Expr,
     Fma,
@@ -265,7 +268,37 @@ def _simpler_select(node: Select) -> Expr | None:
         return node.a
     if isinstance(node.condition, Const):
         return node.a if node.condition.value else node.b
-    return None
+    a, b = _given(node.a, node.condition, True), _given(node.b, node.condition, False)
+    return None if a is node.a and b is node.b else Select(node.condition, a, b)
+
+
+def _given(node: Expr, condition: Expr, value: bool, depth: int = 2) -> Expr:
+    """Return what arithmetic computes where a condition has a value, without selects by it."""
+    if isinstance(node, Select) and node.condition is condition:
+        return node.a if value else node.b
+    if not depth or not isinstance(node, Binary | Unary | Fma):
+        return node
+    parts = operands(node)
+    found = tuple(_given(part, condition, value, depth - 1) for part in parts)
+    return node if all(map(operator.is_, found, parts)) else with_operands(node, found)
+
+
+def _simpler_compare(node: Compare) -> Expr | None:
+    """Return that the root of a number is not zero where one that is not positive has none.
+
+    So are pivots of Cholesky's factors, by which triangular systems are divided.
+    """
+    x = node.a
+    if node.op is not CompareOp.EQ or not _is_number(node.b, 0.0) or not isinstance(x, Select):
+        return None
+    has_root = isinstance(x.b, Unary) and x.b.op is UnaryOp.SQRT
+    is_nan = isinstance(x.a, Const) and math.isnan(x.a.value)
+    if not has_root or not is_nan or not isinstance(x.condition, Compare):
+        return None
+    tested = x.condition
+    excludes_zero = tested.op is CompareOp.LE and _is_number(tested.b, 0.0)
+    is_same = isinstance(x.b, Unary) and tested.a is x.b.x
+    return Const(False, node.type) if excludes_zero and is_same else None
 
 
 def _simpler_fma(node: Fma) -> Expr | None:
@@ -287,5 +320,6 @@ _RULES: dict[type[Any], Callable[[Any], Expr | None]] = {
     Unary: _simpler_unary,
     Cast: _simpler_cast,
     Select: _simpler_select,
+    Compare: _simpler_compare,
     Fma: _simpler_fma,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rlx.errors import RlxError
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.passes.fusion import scalar_regions
+from tests.aot.building import Loaded, needs_compiler
 from tests.properties.typed_graphs import f32_graphs, typed_feeds
 
 BACK_ENDS = ("c", "llvm", "reference")
@@ -271,6 +273,34 @@ def test_names_are_those_of_the_program() -> None:
     text = source(stepped, np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
     assert {"spread00", "spread01", "gain00", "gain11"} <= set(re.findall(r"float (\w+) =", text))
     assert f"// stepped, {__file__.rpartition('/')[2]}:" in text
+
+
+@needs_compiler
+@pytest.mark.parametrize("precision", [None, "finite"])
+def test_for_size_matrices_are_arrays_that_loops_store(
+    tmp_path: Path, precision: str | None
+) -> None:
+    """They have the bits of the variables that code for speed has."""
+    found = []
+    for optimize in ("speed", "size"):
+        artifact = rlx.aot(
+            rlx.jit(kalman_filter, precision=precision), tmp_path / optimize, name="filter",
+            example_inputs=FILTER_INPUTS, optimize=optimize, vectors="none",
+            output_names=("mean", "covariance"),
+        )  # fmt: skip
+        assert (LOOP in artifact.source.read_text()) == (optimize == "size")
+        loaded = Loaded(artifact, "int filter_run(void *);")
+        assert loaded.call("init", loaded.arena, artifact.arena_bytes) == 0
+        assert loaded.call("setup", loaded.arena) == 0
+        for name, array in zip("xpuzqr", FILTER_INPUTS, strict=True):
+            loaded.view("inputs", name)[:] = np.ravel(np.asarray(array))
+        assert loaded.call("run", loaded.arena) == 0
+        found.append([loaded.view("outputs", name).copy() for name in ("mean", "covariance")])
+    for plain, looped in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, looped)
+
+
+LOOP = "for (int64_t i = 0; i < 4; ++i)"
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from rlx.codegen.loops.value_numbers import ValueNumbers, is_absent
 
 X, Y = (E(Var(name, ValueType(Prim.F32))) for name in "xy")
 ONE, TWO = const(1.0, Prim.F32), const(2.0, Prim.F32)
+PIVOT = select(X <= 0.0, const(np.nan, Prim.F32), X.unary(UnaryOp.SQRT))
 SAME: dict[str, tuple[E, E]] = {
     "order": (X * Y, Y * X),
     "one": (X * 1.0, X),
@@ -28,6 +29,8 @@ SAME: dict[str, tuple[E, E]] = {
     "fused with minus one": (fma(X, -ONE, Y), Y - X),
     "literals": (ONE / 3.0, const(1 / 3, Prim.F32)),
     "known choice": (select(ONE < 2.0, X, Y), X),
+    "one condition": (select(X < Y, X, select(X < Y, TWO, Y) * X), select(X < Y, X, Y * X)),
+    "pivot": (select(PIVOT.eq(0.0), X, Y), Y),
     "equal choices": (select(X < Y, X + Y, Y + X), X + Y),
 }
 DIFFERENT: dict[str, tuple[E, E]] = {
@@ -35,6 +38,8 @@ DIFFERENT: dict[str, tuple[E, E]] = {
     "signed zero": (X + 0.0, X),
     "reversed": (const(0.0, Prim.F32) - X, -X),
     "inexact reciprocal": (X / 3.0, X * (1 / 3)),
+    "other condition": (select(X < Y, X, select(Y < X, TWO, Y)), select(X < Y, X, Y)),
+    "root of zero": (select(X.unary(UnaryOp.SQRT).eq(0.0), X, Y), Y),
     "association": ((X + Y) + TWO, X + (Y + TWO)),
 }
 SPECIAL = np.array([0.0, -0.0, 1.5, -3.0, np.inf, -np.inf, np.nan, 1e-45, 3e38], np.float32)

@@ -65,10 +65,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map
 from rlx.ir.op import Trait
 from rlx.ir.shape import static_strides
-from rlx.passes.loops.nests import count_reads, is_in_pieces
-
-MOST_LOCALS = 64
-"""Elements of a value that are locals; more are an array."""
+from rlx.passes.loops.nests import count_reads, count_terms, is_in_pieces
 
 _COST_OF_CODE = 8
 """Operations of a run that one less in the code is worth."""
@@ -177,6 +174,8 @@ class RegionValues(Elements):
     """An angle and what is left of it in its quadrant (`REDUCED`), by identity of each of these."""
     words: dict[int, str] = field(default_factory=dict)
     """Names of values inside of functions that are spelled out, by identity."""
+    most_locals: int = 64
+    """Elements of a value that are locals; more are an array."""
     targets: Mapping[Value, Buffer] = field(default_factory=dict)
     """Where results are stored."""
     loops: dict[Buffer, ElementLoop] = field(default_factory=dict)
@@ -185,6 +184,8 @@ class RegionValues(Elements):
     """Arrays of what is in locals, too: loops read them."""
     _kept: set[Value] = field(default_factory=set)
     """Values of many elements that are stored: they are read repeatedly, or are results."""
+    _views: set[Value] = field(default_factory=set)
+    """Values of few elements of arrays that loops store."""
     _copied: dict[Value, Array] = field(default_factory=dict)
     _moving: set[int] = field(default_factory=set)
     _seen: int = 0
@@ -193,8 +194,11 @@ class RegionValues(Elements):
     def __post_init__(self) -> None:
         reads, outputs = count_reads(self.body), set(self.body.outputs)
         for node in self.body.nodes:
-            if _is_large(node.result) and (reads[node.result] > 1 or node.result in outputs):
+            if self._is_large(node.result) and (reads[node.result] > 1 or node.result in outputs):
                 self._kept.add(node.result)
+
+    def _is_large(self, value: Value) -> bool:
+        return math.prod(value.type.static_shape) > self.most_locals
 
     def read(self, buffers: list[Buffer]) -> None:
         for value, buffer in zip(self.body.inputs, buffers, strict=True):
@@ -206,10 +210,20 @@ class RegionValues(Elements):
         value = node.result
         if node.op is ops.solve:
             self.arrays[value] = Scalars(value, self._solved(node))
-        elif _is_large(value):
+        elif self._is_large(value):
             self._compute_large(node)
+        elif self._is_in_array(node):
+            self._views.add(value)  # elements are read where they are
         else:
             self.arrays[value] = self._spelled(node)
+
+    def _is_in_array(self, node: Node) -> bool:
+        """True for what moves elements of an array that loops store."""
+        if not node.op.has(Trait.MOVEMENT) or is_in_pieces(node) or node.result in self.targets:
+            return False
+        operand = node.operands[0]
+        array = self.arrays.get(operand)
+        return operand in self._views or (isinstance(array, Array) and array.buffer in self.loops)
 
     def _spelled(self, node: Node) -> Scalars:
         value, indices = node.result, np.ndindex(*node.result.type.static_shape)
@@ -352,7 +366,7 @@ class RegionValues(Elements):
             element = self.step(self._element(node, at), node.result).node
             is_other = not is_result and (isinstance(element, Load) or id(element) in self.tops)
             unknown += not (is_other or isinstance(element, Const))
-            if unknown > MOST_LOCALS:
+            if unknown > self.most_locals:
                 return False
         return True
 
@@ -375,10 +389,10 @@ class RegionValues(Elements):
             self.arrays[node.result] = self._spelled(node)
 
     def _deferred(self, node: Node) -> Iterator[Node]:
-        """Yield the sums that are computed where `node` reads them."""
+        """Yield the sums, of more than one term, that are computed where `node` reads them."""
         for operand in dict.fromkeys(node.operands):
             if operand not in self.arrays:
-                is_fold = fold_map(operand.node) is not None
+                is_fold = fold_map(operand.node) is not None and count_terms(operand.node) > 1
                 yield from [operand.node] if is_fold else self._deferred(operand.node)
 
     def _ways(self, node: Node) -> Iterator[ElementLoop]:
@@ -474,10 +488,6 @@ class _Steps:
 
     def comment(self, text: str) -> None:
         """Nothing: the order of statements is that of values."""
-
-
-def _is_large(value: Value) -> bool:
-    return math.prod(value.type.static_shape) > MOST_LOCALS
 
 
 def _moves(index: Index) -> bool:

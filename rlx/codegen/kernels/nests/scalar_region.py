@@ -62,7 +62,12 @@ def scalar_region(scope: Scope, *arguments: Reader | Writer, body: Graph) -> Non
         value: buffer for buffer, value in reversed([*zip(outputs, body.outputs, strict=True)])
     }
     region = RegionValues(
-        k=scope.k, body=body, targets=targets, avoids_doubles=has_single, pairs_sines=pairs
+        k=scope.k,
+        body=body,
+        targets=targets,
+        avoids_doubles=has_single,
+        pairs_sines=pairs,
+        most_locals=scope.target.most_locals,
     )
     region.read(inputs)
     for node in body.nodes:

@@ -14,6 +14,7 @@ from rlx.codegen.loops.math.near import near_limit, reduce_near
 from rlx.codegen.loops.math.trigonometry import (
     flip_sign,
     reduce_argument,
+    reduce_far_single,
     sine_and_cosine,
     unless_small,
 )
@@ -40,26 +41,39 @@ def sine_and_cosine_function(*, single: bool) -> Function:
     magnitude = m.let("magnitude", abs(x))
     # Small arguments need no reduction: compilers branch around it.
     reduced = unless_small(m, magnitude, reduce_near(m, magnitude, single=single))
-    near = _both(m, x, reduced)
-    far = call(_far_function(), x)
+    near = call(_function_of_reduced(), x, *reduced)
+    far = call(_far_function(single=single), x)
     result = select(magnitude <= near_limit(single=single), near, far)
     doc = "Sine in the upper half, cosine in the lower, within 1 ulp; NaN at infinity."
     return Function("sin_cos_f32", (param,), tuple(m.lets), result.node, doc)
 
 
 @cache
-def _far_function() -> Function:
-    """Return the same for the full range."""
+def _far_function(*, single: bool) -> Function:
+    """Return the same of large arguments."""
     m = FunctionBuilder(Prim.F32)
     param = m.parameter("x", Prim.F32)
     x = E(param)
     magnitude = m.let("magnitude", abs(x))
-    both = _both(m, x, reduce_argument(m, magnitude))
+    reduce = reduce_far_single if single else reduce_argument
+    both = call(_function_of_reduced(), x, *reduce(m, magnitude))
     nan = m.format.bits(float("nan"))
     is_number = magnitude < float("inf")
     result = select(is_number, both, const((nan << 32) | nan, Prim.I64))
-    doc = "Sine and cosine in the halves of an integer, for the full range; NaN at infinity."
+    doc = "Sine and cosine in the halves of an integer, of large arguments; NaN at infinity."
     return Function("far_sin_cos_f32", (param,), tuple(m.lets), result.node, doc)
+
+
+@cache
+def _function_of_reduced() -> Function:
+    """Return the same of an argument and what is left of it in its quadrant."""
+    m = FunctionBuilder(Prim.F32)
+    types = {"x": Prim.F32, "quadrant": Prim.I32, "r": Prim.F32, "low": Prim.F32}
+    params = tuple(m.parameter(each, of) for each, of in types.items())
+    x, *reduced = map(E, params)
+    result = _both(m, x, (reduced[0], reduced[1], reduced[2]))
+    doc = "Sine and cosine in the halves of an integer, of a reduced argument."
+    return Function("reduced_sin_cos_f32", params, tuple(m.lets), result.node, doc)
 
 
 def _both(m: FunctionBuilder, x: E, reduced: tuple[E, E, E]) -> E:

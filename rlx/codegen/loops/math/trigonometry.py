@@ -86,7 +86,36 @@ def shift_window(m: FunctionBuilder, words: Sequence[E], shift: E, bits: int) ->
 
 
 def _reduce_f32(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
-    """64 bits of `x * 2 / pi`, two of them before the point, from 96 bits of 2 / pi."""
+    quadrant, fraction = _fixed_point_f32(m, magnitude)
+    upper = (fraction >> 32).cast(Prim.I32).cast(Prim.F64)
+    lower = (lshr(fraction, 1) & 0x7FFFFFFF).cast(Prim.I32).cast(Prim.F64)
+    unit = HALF_PI[0] * 2.0**-32
+    exact = m.let("exact", fma(lower, 2.0**-31, upper) * unit)
+    r = m.let("rounded", exact.cast(Prim.F32))
+    return quadrant, r, (exact - r.cast(Prim.F64)).cast(Prim.F32)
+
+
+def reduce_far_single(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
+    """Return the same of a large f32 without doubles, on targets with fused multiply-adds."""
+    quadrant, fraction = _fixed_point_f32(m, magnitude)
+    upper = m.let("upper", (fraction >> _UPPER).cast(Prim.I32).cast(Prim.F32))
+    rest = fraction - (upper.cast(Prim.I32).cast(Prim.I64) << _UPPER)
+    lower = m.let("lower", (rest >> _LOWER).cast(Prim.I32).cast(Prim.F32))
+    total, lost = m.exact_sum(upper * 2.0 ** (_UPPER - 64), lower * 2.0 ** (_LOWER - 64))
+    half_pi, past = m.split(*HALF_PI)
+    r, rounded = m.exact_product(total, m.constant(half_pi))
+    return quadrant, r, m.let("low", rounded + fma(total, past, lost * half_pi))
+
+
+_UPPER, _LOWER = 34, 8
+"""The lowest bit of the leading part of a fraction, which has 30 bits, and of what it rounds."""
+
+
+def _fixed_point_f32(m: FunctionBuilder, magnitude: E) -> tuple[E, E]:
+    """Return the quadrant and the signed fraction of it, in units of 2**-64.
+
+    They are 64 bits of `x * 2 / pi`, two of them before the point, from 96 bits of 2 / pi.
+    """
     bits = m.let("bits", magnitude.bitcast(Prim.I32))
     significand = ((bits & 0x7FFFFF) | 0x800000).cast(Prim.I64)
     factor = m.let("factor", significand)
@@ -97,13 +126,7 @@ def _reduce_f32(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
     high, middle, low = (word.cast(Prim.I64) & 0xFFFFFFFF for word in window)
     product = m.let("product", ((factor * high) << 32) + factor * middle + lshr(factor * low, 32))
     quadrant = (lshr(product, 62) + (lshr(product, 61) & 1)).cast(Prim.I32)
-    fraction = m.let("fraction", product << 2)
-    upper = (fraction >> 32).cast(Prim.I32).cast(Prim.F64)
-    lower = (lshr(fraction, 1) & 0x7FFFFFFF).cast(Prim.I32).cast(Prim.F64)
-    unit = HALF_PI[0] * 2.0**-32
-    exact = m.let("exact", fma(lower, 2.0**-31, upper) * unit)
-    r = m.let("rounded", exact.cast(Prim.F32))
-    return quadrant, r, (exact - r.cast(Prim.F64)).cast(Prim.F32)
+    return quadrant, m.let("fraction", product << 2)
 
 
 def _reduce_f64(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
