@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import numpy as np
 import rlx
@@ -37,6 +39,7 @@ assert thunks == 1, thunks
 """
 
 
+@pytest.mark.slow
 def test_an_elementwise_op_is_four_lines_in_four_rooms() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120

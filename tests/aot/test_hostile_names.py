@@ -158,6 +158,8 @@ def test_artifact_has_the_tokens_of_one_with_innocent_names(
     assert not list(tmp_path.rglob("ran"))
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @needs_compiler
 @pytest.mark.parametrize("threads", [None, "callback"])
 def test_every_identifier_of_generated_code_may_be_a_name(

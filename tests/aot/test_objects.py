@@ -57,6 +57,8 @@ def test_what_needs_a_compiler_says_so(tmp_path: Path) -> None:
         aot(mlp(), tmp_path, backend="tcc")
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @needs_compiler
 @pytest.mark.parametrize("make", [mlp, training_step, scaled_rows, lookup])
 def test_sample_prints_the_same_with_llvms_kernels_as_with_c(

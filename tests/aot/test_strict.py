@@ -30,6 +30,8 @@ TARGETS = (
 )
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @needs_compiler
 @pytest.mark.parametrize("target", TARGETS)
 def test_code_for_other_targets_compiles_silently_under_strict_flags(

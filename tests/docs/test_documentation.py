@@ -21,6 +21,8 @@ def blocks(page: Path, language: str = "python") -> list[str]:
     return re.findall(pattern, page.read_text(), re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_python_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

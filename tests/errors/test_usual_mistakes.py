@@ -305,6 +305,7 @@ def test_an_index_out_of_range_at_run_time_names_a_remedy() -> None:
     assert error_of((IndexOutOfRangeError, words, of(lambda x, i: x[i], X, I))).remedy
 
 
+@pytest.mark.slow
 def test_every_error_of_users_names_a_remedy() -> None:
     root = Path(rlx.__file__).parent
     silent = [

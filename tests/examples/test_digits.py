@@ -35,6 +35,8 @@ def test_the_mlp_learns_within_a_minute(data: Digits, backend: str) -> None:
     assert trained.seconds < 60
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_attention_model_learns(data: Digits, backend: str) -> None:
     assert run(data, backend, model="attention").accuracy >= 0.95

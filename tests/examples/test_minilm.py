@@ -45,6 +45,8 @@ def reference() -> Array:
     return data
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 def test_one_artifact_embeds_sentences_of_every_length(
     backend: str, weights: dict[str, Array], reference: Array
@@ -57,6 +59,8 @@ def test_one_artifact_embeds_sentences_of_every_length(
         np.testing.assert_allclose(got[0], expected, atol=BOUND)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 def test_padding_does_not_change_an_embedding(
     backend: str, weights: dict[str, Array], reference: Array
@@ -82,6 +86,7 @@ def test_equal_layers_share_kernels(weights: dict[str, Array]) -> None:
     assert model.c_source.count(f"{kernels[0]}(") == 1 + 6  # its definition, and a call per layer
 
 
+@pytest.mark.slow
 def test_the_arena_is_close_to_the_maximal_live_set(weights: dict[str, Array]) -> None:
     model = runtime.compile(build_graph(), backend="llvm", params=weights)
     assert isinstance(model, Executable)

@@ -59,6 +59,7 @@ def test_the_program_in_c_draws_what_python_draws(tmp_path: Path) -> None:
     assert found.max() > 50
 
 
+@pytest.mark.slow
 def test_somebodys_own_scene_is_drawn_as_a_turntable(tmp_path: Path) -> None:
     *arrays, _ = random_scene(1, 30, 1, size=0.1).arrays
     rlx.splat.write_ply(tmp_path / "scene.ply", rlx.splat.Scene(*arrays))

@@ -42,6 +42,8 @@ def write(path: Path, keys: dict[str, Any]) -> None:
     path.write_bytes(gguf_file(keys, tensors))
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("key", [key for key in KEYS if not key.startswith("tokenizer")])
 def test_no_number_of_a_decoder_is_believed(tmp_path: Path, key: str) -> None:
     path, refused = tmp_path / "m.gguf", 0

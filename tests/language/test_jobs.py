@@ -23,6 +23,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(directory / "m.gguf", "llama", random_weights(), packed=True)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("chat", [False, True])
 def test_the_command_line_prints_what_the_model_says(
     path: Path, chat: bool, capsys: pytest.CaptureFixture[str]

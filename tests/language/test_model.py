@@ -207,6 +207,8 @@ def test_tokens_are_integers(model: LanguageModel, tokens: Any) -> None:
     assert model.history == []
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1", None])
 def test_seeds_have_64_bits(path: Path, seed: Any) -> None:
     """Others meant what one of these means."""
@@ -272,6 +274,7 @@ def test_a_prompt_that_does_not_fit_the_context_is_refused(path: Path) -> None:
         list(model.generate(TOKENS[:1] * 9, max_tokens=5, stop=[]))
 
 
+@pytest.mark.slow
 def test_a_prompt_may_be_an_array(path: Path) -> None:
     model = load(path, context=8, backend="llvm", threads=1)
     expected = model.feed(TOKENS[:3])

@@ -236,6 +236,7 @@ def test_long_prompts_are_read_in_pieces(
         assert "".join(piece.text for piece in pieces[number]) == expected
 
 
+@pytest.mark.slow
 def test_an_answer_goes_on_where_the_context_is_full(model: LanguageModel) -> None:
     served = Served(model, keep=2)
     try:

@@ -58,6 +58,8 @@ def test_lookups_write_the_same_text(
     assert 0 < looking.accepted <= looking.guessed
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_text_that_is_left_has_the_history_of_its_tokens(looking: LanguageModel) -> None:
     looking.sampling = Sampling()
     looking.reset()

@@ -164,6 +164,7 @@ def test_initializers_have_the_variance_they_promise() -> None:
         np.testing.assert_array_equal(drawn, getattr(nn.initializers, name)(1, shape))
 
 
+@pytest.mark.slow
 def test_activations_of_complex_numbers_are_their_formulas() -> None:
     z = np.array([[1 + 2j, -0.5j, 3 + 4j], [-2 + 9j, 800 - 1j, -800 + 1j]])
     with np.errstate(all="ignore"):

@@ -54,6 +54,8 @@ def of_numpy(z: Array) -> list[Array]:
     return list(found.values())
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_functions_are_numpys(functions: Any) -> None:
     z = drawn()
     for name, found, expected in zip(NAMES, functions(z), of_numpy(z), strict=True):

@@ -256,6 +256,8 @@ def test_gradients_of_transforms_of_reals_are_their_transposes(n: int) -> None:
     np.testing.assert_allclose(found, by_re - 1j * by_im, atol=1e-12)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 @pytest.mark.parametrize("shape", [(20, 71), (3, 83, 20)])
 def test_transforms_of_prime_length_are_convolved_in_scratch(

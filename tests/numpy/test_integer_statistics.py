@@ -51,6 +51,8 @@ def test_a_mean_along_an_axis_and_of_chosen_elements() -> None:
         np.testing.assert_array_equal(found[1], np.mean(x[:, :3], 1).astype(np.float32))
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc", "hyp2f1"])
 def test_functions_with_rules_take_integers(name: str) -> None:
     scipy = pytest.importorskip("scipy.special")

@@ -152,6 +152,8 @@ def test_several_axes_fold_as_one(name: str) -> None:
     same(ours.reduce(x, None), theirs.reduce(x, None))
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ALL)
 def test_outer_pairs_all_elements(name: str) -> None:
     ours, theirs = both(name)

@@ -39,6 +39,7 @@ SAMPLE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @pytest.mark.parametrize("name", SAMPLE)
 def test_operators_mean_what_the_standard_says(name: str) -> None:

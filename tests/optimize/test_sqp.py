@@ -38,6 +38,8 @@ CASES: dict[str, tuple[Function, list[float], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("name", CASES)
 def test_minima_are_those_of_scipy(name: str) -> None:
     cost, start, constraints = CASES[name]

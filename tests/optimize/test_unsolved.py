@@ -34,6 +34,8 @@ def control(x: Any, iterations: int) -> Any:
     return found.inputs[0, 0]
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("transform", [rlx.grad, rlx.jacfwd])
 @pytest.mark.parametrize("solve", [quadratic, nonlinear, control])
 def test_derivatives_are_nan_unless_the_problem_is_solved(solve: Any, transform: Any) -> None:

@@ -322,6 +322,7 @@ def test_a_reduction_over_several_axes_may_be_followed_by_anything() -> None:
         np.testing.assert_allclose(found, thirds, rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_rules_of_one_mode_serve_within_control_flow_in_the_other() -> None:
     @rlx.custom_jvp
     def own(x: Any) -> Any:
@@ -421,6 +422,8 @@ def test_derivatives_are_of_the_function_itself() -> None:
             np.testing.assert_allclose(found, slope, rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_examples_with_weights_of_their_own_do_not_mix(backend: str) -> None:
     x, w = normal(3, 1, 2, 6, 6), normal(3, 4, 2, 3, 3)

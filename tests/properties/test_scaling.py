@@ -175,6 +175,8 @@ def _assert_linear(small: dict[str, int], large: dict[str, int], factor: int) ->
     assert {name: ratio for name, ratio in ratios.items() if ratio > _GROWTH} == {}
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.guarantee("Compiling", "Compile time and memory are linear in the number of nodes.")
 @pytest.mark.parametrize("stages", [_using, _compiling])
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -211,6 +213,8 @@ def test_derivatives_are_linear_in_nodes(name: str) -> None:
     _assert_linear(measured(40), measured(400), 10)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("derive", [rlx.jit, rlx.grad, lambda f: rlx.jit(rlx.vmap(f))])
 def test_traced_layers_may_be_a_thousand_deep(derive: Callable[..., Any]) -> None:
     w = np.eye(3, dtype=np.float32)
@@ -224,6 +228,8 @@ def test_traced_layers_may_be_a_thousand_deep(derive: Callable[..., Any]) -> Non
     assert np.isfinite(result).all()
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 def test_the_gradient_of_a_formula_may_be_hundreds_of_operations_deep(backend: str) -> None:
     def deep(x: Any) -> Any:

@@ -69,6 +69,8 @@ def feeds_of(graph: Graph) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("case", range(len(CASES)))
 @pytest.mark.parametrize("fold", FOLDS)

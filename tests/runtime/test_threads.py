@@ -118,6 +118,8 @@ def loop_arguments() -> tuple[Array, Array, Array]:
     return x.astype(np.float32), up.astype(np.float32), down.astype(np.float32)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.usefixtures("eight_cores")
 @pytest.mark.parametrize(
     ("backend", "function"),

@@ -369,6 +369,8 @@ def ended(code: str, cache: Path, backend: str = "llvm") -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("way", WAYS)
 def test_a_process_that_ends_leaves_the_second_tier_to_the_next(way: str, cache: Path) -> None:
     assert ended(ENDS, cache, way)[0] == "TieredModule"

@@ -90,6 +90,8 @@ def with_slopes(function: Callable[..., Any], arrays: tuple[Any, ...]) -> list[A
     return found
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("name", CASES)
 def test_no_finite_value_or_slope_is_wrong(name: str) -> None:
     function, exact, intervals = CASES[name]
@@ -189,6 +191,8 @@ def test_slopes_of_the_beta_function_are_nan_where_its_fraction_is_too_long() ->
     np.testing.assert_allclose(by_x, 2 * np.sqrt(1e12 / np.pi), rtol=1e-12)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize(("a", "slope"), [(0.5, np.inf), (1.0, 1.0), (2.0, 0.0)])
 def test_slopes_by_the_argument_at_the_ends_are_one_sided(a: float, slope: float) -> None:
     gamma = rlx.jit(rlx.grad(special.gammainc, argnums=1), backend="reference")

@@ -49,6 +49,8 @@ def alone(given: list[Any]) -> list[Any]:
     return list(rlx.tree_leaves(rlx.jit(image_and_gradients)(Scene(*given))))
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 def test_a_scene_of_as_many_splats_as_a_run_has(backend: str) -> None:
     run = compiled(image_and_gradients, backend, rlx.Dim("n", max=BOUND))
@@ -57,6 +59,8 @@ def test_a_scene_of_as_many_splats_as_a_run_has(backend: str) -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 def test_as_many_scenes_as_a_run_has(backend: str) -> None:
     run = compiled(rlx.vmap(image_and_gradients), backend, rlx.Dim("batch", max=3), 9)

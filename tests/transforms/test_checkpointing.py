@@ -69,6 +69,8 @@ def test_a_policy_says_what_is_computed_again(name: str) -> None:
     assert counts(policy) == expected
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("name", KEPT)
 def test_a_policy_changes_no_derivative(name: str) -> None:
     def loss(x: Any, w: Any) -> Any:

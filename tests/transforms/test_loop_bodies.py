@@ -154,6 +154,7 @@ def test_code_does_not_grow_with_what_a_step_keeps(shape: tuple[int, ...]) -> No
     assert len(text.splitlines()) < 5000
 
 
+@pytest.mark.slow
 def test_functions_of_what_a_step_keeps_are_called_in_lanes() -> None:
     """Fifteen lanes of fifty values: with every sine inlined, LLVM took a minute and a half."""
 

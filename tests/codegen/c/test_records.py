@@ -27,6 +27,7 @@ def text_of(built: Sequence[Built]) -> str:
     return emit_module(module_of([use.case for use in built]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(("stride", "start"), [SAMPLE])
 def test_records_compile_without_a_warning(
@@ -36,6 +37,8 @@ def test_records_compile_without_a_warning(
     warn_strictly(compiler, text_of(share(stride, start)), tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize(("stride", "start"), [SAMPLE, *EVERY])
 def test_records_agree_and_are_clean_under_the_sanitizers(
     stride: int, start: int, tmp_path: Path

@@ -96,6 +96,8 @@ def test_products_of_several_rows_take_the_matrix_unit(
     assert schedule_of(graph, named_target("x86-64-v4-bf16")).unit == "vectors"
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 def test_products_are_exact(backend: Any, threads: int) -> None:

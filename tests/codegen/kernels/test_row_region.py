@@ -32,6 +32,8 @@ def layer_norm(x: Any, scale: Any) -> Any:
     return centered / rnp.sqrt(rnp.mean(centered**2, -1, keepdims=True) + 1e-5) * scale
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_programs_over_rows_and_columns_agree_with_the_reference(

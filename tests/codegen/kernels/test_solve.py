@@ -58,6 +58,8 @@ def check_sizes(sizes: tuple[int, ...], dtype: str) -> None:
         np.testing.assert_allclose(x, expected, rtol=0, atol=TOLERANCE[dtype], err_msg=str(a.shape))
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_solutions_are_numpys_over_sizes_and_batches(dtype: str) -> None:
     check_sizes(SIZES, dtype)

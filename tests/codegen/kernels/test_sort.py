@@ -77,6 +77,8 @@ def test_every_dtype_sorts_stably_with_nan_last_and_equal_zeros(dtype: DType, ba
         _same(given, wanted)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.I8, DType.BF16], ids=str)
 def test_threads_sort_as_one_does(dtype: DType, backend: str) -> None:
@@ -107,6 +109,8 @@ NETWORKS = [("llvm", d) for d in (DType.F32, DType.F64, DType.I64, DType.U32)] +
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize(("backend", "dtype"), NETWORKS, ids=str)
 def test_short_rows_are_sorted_side_by_side(backend: str, dtype: DType) -> None:
     """Rows that fill the lanes and do not, that blocks of vectors cover once and twice."""
@@ -119,6 +123,8 @@ def test_short_rows_are_sorted_side_by_side(backend: str, dtype: DType) -> None:
         _same(given, wanted)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 @pytest.mark.parametrize("dtype", [DType.F32, DType.U32, DType.F64], ids=str)
 def test_rows_of_hundreds_are_sorted_by_a_bitonic_network(dtype: DType, backend: str) -> None:

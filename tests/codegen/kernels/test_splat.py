@@ -78,6 +78,8 @@ def padded(scene: Scene) -> Scene:
     return scene.with_(**{name: np.concatenate(pair) for name, pair in pairs.items()})
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_native_code_agrees_with_the_reference(backend: str) -> None:
     upstream = upstream_of(COMMON)
@@ -89,6 +91,8 @@ def test_native_code_agrees_with_the_reference(backend: str) -> None:
             np.testing.assert_allclose(ours / scale, other / scale, atol=2e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_results_have_the_same_bits_at_one_and_two_threads(backend: str) -> None:
     scene, upstream = random_scene(6, MANY, size=0.05), upstream_of(COMMON)
@@ -160,6 +164,7 @@ def scenes(draw: st.DrawFn) -> Scene:
     return scene.with_(positions=positions, scales=scales, opacities=opacities, meta=view)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS[:1])
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scene=scenes(), step_limit=st.sampled_from([0, 3]))

@@ -75,6 +75,8 @@ def test_the_extents_of_results_are_quotients(name: str) -> None:
     assert graph_of(name).outputs[0].shape[2:] == CASES[name][2]
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("name", CASES)
 def test_one_program_serves_all_extents(name: str, backend: str) -> None:

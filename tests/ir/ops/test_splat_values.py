@@ -263,6 +263,7 @@ def test_dispatch_is_known(dispatch: KernelDispatch, supported: list[str], takes
     assert all(ours.tobytes() == other.tobytes() for ours, other in same)
 
 
+@pytest.mark.slow
 def test_dispatch_after_autodiff_leaves_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = tilted_splat()
     graph = Graph("forced")

@@ -127,6 +127,7 @@ def test_steps_behind_the_last_trip_are_not_run() -> None:
     assert lengths == [17]
 
 
+@pytest.mark.slow
 def test_names_of_carries_may_be_those_of_derivatives() -> None:
     def step(*carries: Value) -> list[Value]:
         c, *rest = carries

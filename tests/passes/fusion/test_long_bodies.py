@@ -86,6 +86,7 @@ def test_a_chain_is_cut_where_one_value_is_stored() -> None:
     assert kernels(compiled(chain, SMALL)) > 4
 
 
+@pytest.mark.slow
 def test_what_another_kernel_needs_in_between_stays_cut() -> None:
     """A product of the first half feeds the second, so that one kernel cannot hold both."""
 

@@ -40,6 +40,8 @@ def scanned_gammaln(x: Any) -> Any:
     return rnp.sum(rlx.scan(step, x[0], x[:3])[1])
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("function", [sorted_gammaln, sorted_digamma, scanned_gammaln])
 def test_a_gradient_after_another_kernel_is_right_and_stores_few_temporaries(
     function: Callable[..., Any],

@@ -44,6 +44,8 @@ def test_a_target_without_multiply_adds_divides() -> None:
         assert (kernel == kernel_of(sixths)) == divides, name
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("prim", [Prim.F32, Prim.F64], ids=str)
 @pytest.mark.parametrize("divisor", DIVISORS)
 def test_quotients_have_the_bits_of_the_division(divisor: float, prim: Prim) -> None:
