@@ -19,6 +19,7 @@ from rlx.codegen.kernels.contraction.spans import Range
 from rlx.codegen.kernels.contraction.tiles import Item, Strips, Tiles
 from rlx.codegen.kernels.extents import matrix_groups, row_groups, vector_groups
 from rlx.codegen.kernels.memory import given
+from rlx.codegen.kernels.packed.bits import BitBlock, takes_bits
 from rlx.codegen.kernels.packed.blocks import PackedBlock
 from rlx.codegen.kernels.packed.tiles import PackedPanels, store_row
 from rlx.codegen.kernels.parallel import is_large, product_loop, weights_loop
@@ -34,6 +35,9 @@ from rlx.ir.shape import Extent, product, upper
 
 _UNROLLED = 32
 """Codes of a block up to which its loop is written out."""
+
+_CHAINS = 4
+"""Sums that are made side by side, at least: one waits for its last addition."""
 
 _AHEAD = 8192
 """Bytes between what is multiplied and what memory is asked for: what comes in meanwhile."""
@@ -125,11 +129,13 @@ class PanelRows:
         """Sum the products with all blocks of a panel; return one total per row."""
         packed, k, lanes = self.packed, self.packed.k, self.packed.lanes
         totals = [k.mutable("total", const(0.0, Prim.F32, lanes)) for _ in range(self.count)]
+        by_bits = self.count == 1 and takes_bits(packed.kind, lanes)
+        decoder = BitBlock if by_bits else PackedBlock
         with k.loop("block", index(packed.blocks)) as number:
             base = k.let("base", first + number * (packed.size * lanes))
             if lanes > 1:
                 ask_ahead(k, packed.memory, base, packed.size * lanes)
-            block = PackedBlock(k, packed.memory, packed.kind, base, lanes, packed.book)
+            block = decoder(k, packed.memory, packed.kind, base, lanes, packed.book)
             self._add(block, number, totals)
         return totals
 
@@ -138,17 +144,21 @@ class PanelRows:
         start = k.let("start", number * kind.elements)
         runs, words = block.runs(), block.words()
         zero = const(0.0, Prim.F32, block.lanes)
-        sums = [[k.mutable("sum", zero) for _ in runs] for _ in totals]
+        chains = 2 if len(runs) * len(totals) < _CHAINS and kind.length % 2 == 0 else 1
+        sums = [[[k.mutable("sum", zero) for _ in range(chains)] for _ in runs] for _ in totals]
         unrolled = kind.length * kind.runs <= _UNROLLED
         loop = LoopKind.UNROLL if unrolled else LoopKind.SERIAL
-        with k.loop("place", kind.length, kind=loop) as place:
-            for at, code in enumerate(block.codes(place, words)):
-                weight = k.let("weight", code)
-                for row, of_row in enumerate(sums):
-                    x = self.x.read_real(self.first + row, start + place + runs[at].first)
-                    of_row[at].set(fma(x, weight, of_row[at]))
+        with k.loop("place", kind.length, step=chains, kind=loop) as first:
+            for chain in range(chains):
+                place = first + chain
+                for at, code in enumerate(block.codes(place, words)):
+                    weight = k.let("weight", code)
+                    for row, of_row in enumerate(sums):
+                        x = self.x.read_real(self.first + row, start + place + runs[at].first)
+                        of_row[at][chain].set(fma(x, weight, of_row[at][chain]))
         for row, total in enumerate(totals):
-            for run, sum in zip(runs, sums[row], strict=True):
+            for run, parts in zip(runs, sums[row], strict=True):
+                sum = parts[0] if chains == 1 else parts[0] + parts[1]
                 total.set(fma(run.scale, sum, total))
                 if run.offset is not None:
                     plain = self._sum(self.first + row, start + run.first, kind.length)
