@@ -12,6 +12,10 @@ from rlx.language.config import DecoderConfig
 from rlx.language.embedding import EmbeddingModel
 from rlx.language.model import LanguageModel, open_model
 
+_IDLE_SECONDS = 75
+"""After which an idle connection is closed: more than clients keep theirs, so that none sends a
+request on a connection that the server is closing."""
+
 
 def execute(arguments: Namespace) -> int:
     try:
@@ -34,5 +38,11 @@ def execute(arguments: Namespace) -> int:
         keep=arguments.keep,
     )
     show(f"serving http://{arguments.host}:{arguments.port}/v1", to_errors=True)
-    uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")
+    uvicorn.run(
+        app,
+        host=arguments.host,
+        port=arguments.port,
+        log_level="warning",
+        timeout_keep_alive=_IDLE_SECONDS,
+    )
     return 0

@@ -21,19 +21,27 @@ static void dequant_matmul_32(
               << splat_u16x16(8)));
       f32x16 sum = splat_f32x16(0.0f);
       f32x16 sum_2 = splat_f32x16(0.0f);
-      #pragma GCC unroll 16
-      for (int64_t place = 0; place < 16; ++place) {
+      f32x16 sum_3 = splat_f32x16(0.0f);
+      f32x16 sum_4 = splat_f32x16(0.0f);
+      #pragma GCC unroll 8
+      for (int64_t place = 0; place < 16; place += 2) {
         const i32x16 byte = __builtin_convertvector(__builtin_convertvector(load_u8x16(packed_blocks
                     + base + (4 + place) * 16), i16x16), i32x16);
         const f32x16 weight = __builtin_convertvector(byte & 0xF, f32x16);
         sum = fma_f32x16(splat_f32x16(x[start + place]), weight, sum);
         const f32x16 weight_2 = __builtin_convertvector(byte >> 4, f32x16);
-        sum_2 = fma_f32x16(splat_f32x16(x[start + place + 16]), weight_2, sum_2);
+        sum_3 = fma_f32x16(splat_f32x16(x[start + place + 16]), weight_2, sum_3);
+        const i32x16 byte_2 = __builtin_convertvector(__builtin_convertvector(load_u8x16(packed_blocks
+                    + base + (4 + (place + 1)) * 16), i16x16), i32x16);
+        const f32x16 weight_3 = __builtin_convertvector(byte_2 & 0xF, f32x16);
+        sum_2 = fma_f32x16(splat_f32x16(x[start + place + 1]), weight_3, sum_2);
+        const f32x16 weight_4 = __builtin_convertvector(byte_2 >> 4, f32x16);
+        sum_4 = fma_f32x16(splat_f32x16(x[start + place + 1 + 16]), weight_4, sum_4);
       }
-      total = fma_f32x16(half, sum, total);
+      total = fma_f32x16(half, sum + sum_2, total);
       const float plain = fold_add_f32x16(load_f32x16(x + start));
       total = fma_f32x16(half_2, splat_f32x16(plain), total);
-      total = fma_f32x16(half, sum_2, total);
+      total = fma_f32x16(half, sum_3 + sum_4, total);
       const float plain_2 = fold_add_f32x16(load_f32x16(x + start + 16));
       total = fma_f32x16(half_2, splat_f32x16(plain_2), total);
     }

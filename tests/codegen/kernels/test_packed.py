@@ -132,13 +132,14 @@ def test_weights_of_zero_add_nothing_however_large_the_input(scheme: str, backen
 
 
 @OPS
+@pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("scheme", BLOCK_TYPES)
-def test_every_block_type_streams_past_few_rows(scheme: str, op: str) -> None:
-    g, packed = product(scheme, 2, 37, 3, op)
+def test_every_block_type_streams_past_few_rows(scheme: str, rows: int, op: str) -> None:
+    g, packed = product(scheme, rows, 37, 3, op)
     compiled = runtime.compile(g, backend="llvm", params={"w": packed}, threads=1)
     int8 = op == "int8_dequant_matmul"
     check_records(compiled, decoded=False, int8=int8)
-    check(compiled, packed, scheme, 2, int8=int8)
+    check(compiled, packed, scheme, rows, int8=int8)
 
 
 @OPS
