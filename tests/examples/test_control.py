@@ -60,7 +60,7 @@ def test_a_trained_policy_swings_the_pole_up_and_quadratic_programs_balance_it(
     if core is not None:
         assert max(facts["instructions"]) < 300_000
         assert max(facts["stack"]) < 1_000
-        assert facts["code"][0] < 8_000
+        assert facts["code"][0] < 7_400
 
 
 def test_a_plan_is_that_of_the_linear_dynamics() -> None:
