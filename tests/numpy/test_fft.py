@@ -102,27 +102,9 @@ def test_of_fft_vjp_and_limit_16() -> None:
         np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4)
 
 
-FUNCTIONS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
-def test_transforms_along_an_axis_are_numpys(name: str, norm: str | None) -> None:
-    x: Array = numbers(3, 9, 2)
-    if name in ("rfft", "ihfft"):
-        x = x.real.copy()
-    for n in (None, 7, 12):
-        expected = getattr(np.fft, name)(x, n, 1, norm)
-        found = getattr(rnp.fft, name)(x, n, 1, norm)
-        assert found.dtype.itemsize == (8 if np.iscomplexobj(expected) else 4)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn", "fft2", "irfft2"])
+@pytest.mark.parametrize("name", ["fft2", "irfft2"])
 def test_transforms_along_several_axes_are_numpys(name: str) -> None:
-    x: Array = numbers(3, 4, 5)
-    if name == "rfftn":
-        x = x.real.copy()
+    x = numbers(3, 4, 5)
     np.testing.assert_allclose(
         getattr(rnp.fft, name)(x), getattr(np.fft, name)(x), rtol=1e-4, atol=1e-5
     )
@@ -130,15 +112,6 @@ def test_transforms_along_several_axes_are_numpys(name: str) -> None:
     np.testing.assert_allclose(
         getattr(rnp.fft, name)(x, **given), getattr(np.fft, name)(x, **given), rtol=1e-4, atol=1e-5
     )
-
-
-def test_frequencies_are_numpys() -> None:
-    for n in (7, 8):
-        np.testing.assert_array_equal(rnp.fft.fftfreq(n, 0.5), np.fft.fftfreq(n, 0.5))
-        np.testing.assert_array_equal(rnp.fft.rfftfreq(n), np.fft.rfftfreq(n))
-        x = np.arange(2 * n).reshape(2, n)
-        np.testing.assert_array_equal(rnp.fft.fftshift(x), np.fft.fftshift(x))
-        np.testing.assert_array_equal(rnp.fft.ifftshift(x, 1), np.fft.ifftshift(x, 1))
 
 
 def test_real_transforms_return_for_any_length_and_batch() -> None:

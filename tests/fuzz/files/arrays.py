@@ -65,16 +65,8 @@ def loaded(path: Path, rng: Rng) -> Loaded:
 
 
 _STORED = (
-    "float32",
-    "float16",
-    "bfloat16",
-    "float64",
-    "int8",
-    "int64",
-    "uint8",
-    "bool",
-    "complex64",
-)
+    "float32", "float16", "bfloat16", "float64", "int8", "int64", "uint8", "bool", "complex64",
+)  # fmt: skip
 
 
 def _npy(rng: Rng) -> bytes:
