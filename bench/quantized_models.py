@@ -220,7 +220,7 @@ def measured(path: Path, feed: Feed, threads: int) -> tuple[dict[str, float], fl
     return best, error
 
 
-def _resident() -> int:
+def resident_megabytes() -> int:
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) // 1024
 
@@ -236,10 +236,10 @@ def grown(peer: str, path: Path, name: str, threads: int) -> int:
 
 def _grow(peer: str, path: Path, name: str, threads: int) -> None:
     __import__("rlx.onnx" if peer == "rlx" else "onnxruntime")
-    before, session = _resident(), session_of(peer, path, threads)
+    before, session = resident_megabytes(), session_of(peer, path, threads)
     for _ in range(3):
         session.run(None, feed_of(name))
-    print(_resident() - before)
+    print(resident_megabytes() - before)
 
 
 def rows(names: Sequence[str], forms: Sequence[str], threads: Sequence[int]) -> Iterator[list[str]]:

@@ -31,6 +31,7 @@ ABOVE: dict[str, tuple[str, str]] = {
     "gaussian_splat_render": ("gradient", _SORTED),
     "gaussian_splat_render_backward": ("value", _SORTED),
     "grouped_dequant_matmul": ("gradient", _DECODED),
+    "int8_scaled_dequant_matmul": ("gradient jvp", "The decoded rows, from 8 bits per element."),
     "lu": ("gradient", _FACTORS),
     "qconv": ("value vmap", _WIDENED),
     "rectangular_lu": ("value gradient jvp vmap", _SQUARE),
