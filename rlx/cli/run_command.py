@@ -13,6 +13,7 @@ from rlx.cli.output import show
 from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
 from rlx.errors import InputError, UnsupportedError
+from rlx.ir.graph import Graph
 from rlx.runtime.compile import compile
 from rlx.runtime.executable import Executable
 from rlx.runtime.reference import ReferenceExecutable
@@ -46,7 +47,7 @@ def execute(arguments: Namespace) -> int:
         executable = _rebuilt(executable, arguments.code)
     with progress(f"running {program.graph.name}"):
         outputs = executable.run(inputs)
-    _show(outputs)
+    _show(program.graph, outputs)
     if arguments.output is not None:
         write_outputs(arguments.output, outputs)
         show(f"written to {arguments.output}")
@@ -74,11 +75,16 @@ def _require(signature: Signature, inputs: dict[str, Array], params: dict[str, A
             )
 
 
-def _show(outputs: Sequence[Array]) -> None:
-    for number, output in enumerate(outputs):
+def _show(graph: Graph, outputs: Sequence[Array]) -> None:
+    """Print outputs by name; where they have labels, these for class numbers and of columns."""
+    names = graph.output_names or tuple(map(str, range(len(outputs))))
+    labels = graph.output_labels or ((),) * len(outputs)
+    for name, own, output in zip(names, labels, outputs, strict=True):
+        are_numbers = bool(own) and output.dtype.kind in "iu"
         extents = ", ".join(map(str, output.shape))
-        show(f"output {number}: {output.dtype}[{extents}]")
+        columns = f", of {', '.join(map(str, own))}" if own and not are_numbers else ""
+        show(f"output {name}: {output.dtype}[{extents}]{columns}")
         with np.printoptions(precision=6, threshold=60, edgeitems=3, linewidth=96):
-            lines = str(output).splitlines()
+            lines = str(np.array(own, object)[output] if are_numbers else output).splitlines()
         shown = lines if len(lines) <= _SHOWN_LINES else [*lines[:_SHOWN_LINES], "..."]
         show("\n".join(f"  {line}" for line in shown))

@@ -19,6 +19,10 @@ Array = np.ndarray[Any, Any]
 
 _CHAINS = 10
 """Walks side by side: 8 and 16 take up to a fifth longer."""
+_MANY_ROWS = 64
+"""Rows from which on trees are walked by groups."""
+_IN_CACHE = 1 << 14
+"""Nodes of a group: a quarter of a megabyte."""
 
 
 class Trees:
@@ -134,20 +138,37 @@ class Trees:
         return rnp.concatenate(blocks, 1) if len(blocks) > 1 else blocks[0]
 
     def reached(self, x: Any) -> Any:
-        """Return the place of the leaf that every row reaches in every tree, `[rows, trees]`."""
-        limit, mask, column = self.limits(x.dtype)
-        tree, trees = self.tree(), self.roots.size
+        """Return the place of the leaf that every row reaches in every tree, `[rows, trees]`.
+
+        Many rows walk as many trees as stay in the cache, and then the next ones.
+        """
+        keys, rows = self.keys(x), x.shape[0]
+        ends = np.append(self.roots[1:], self.child.size)
+        are_many = not isinstance(rows, int) or rows >= _MANY_ROWS
+        part = ends // _IN_CACHE if are_many else np.zeros(ends.size, np.int64)
+        groups = np.split(np.arange(ends.size), np.flatnonzero(np.diff(part)) + 1)
+        found = [self._walked(keys, group, x.dtype) for group in groups]
+        return rnp.concatenate(found, 1) if len(found) > 1 else found[0]
+
+    def _walked(self, keys: Any, group: Array, dtype: Any) -> Any:
+        """Return what `reached` does, of consecutive trees."""
+        first, trees = self.roots[group[0]], group.size
+        nodes = slice(first, self.roots[group[-1] + 1] if group[-1] + 1 < self.roots.size else None)
+        limit, mask, column = (table[nodes] for table in self.limits(dtype))
+        tree, roots = self.tree()[nodes] - group[0], self.roots[group] - first + 1
         chains = min(_CHAINS, trees)
-        following = np.append(self.roots + 1, np.zeros(chains, np.int64))[tree + chains]
-        child = np.where(self.is_leaf, following, self.child + 1)  # after the record of the end
+        following = np.append(roots, np.zeros(chains, np.int64))[tree + chains]
+        child = self.child[nodes] - first + 1  # after the record of the end
+        child = np.where(self.is_leaf[nodes], following, child)
         fields = [limit, column, child, tree, *([mask] if self.windows.feature.size else [])]
         width = len(fields)
         fields[2] = child * width
         end = np.array([np.iinfo(limit.dtype).max, 0, 0, trees, -1][:width])
         table = np.concatenate([end, np.stack(fields, 1).ravel()]).astype(limit.dtype)
-        starts = ((self.roots[:chains] + 1) * width).astype(np.int32)
-        found = emit(ops.walk_trees, self.keys(x), table, starts, trees=trees, width=width)
-        return rnp.floor_divide(found[:, :trees], np.int32(width)) - 1
+        starts = (roots[:chains] * width).astype(np.int32)
+        found = emit(ops.walk_trees, keys, table, starts, trees=trees, width=width)
+        places = rnp.floor_divide(found[:, :trees], np.int32(width))
+        return rnp.add(places, np.int32(first - 1))
 
     def _is_set(self) -> Array:
         return self.window >= 0

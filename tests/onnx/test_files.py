@@ -42,7 +42,7 @@ def test_the_command_runs_a_model(path: Path, capsys: pytest.CaptureFixture[str]
     x = path.parent / "x.npy"
     np.save(x, np.ones((3, 4), np.float32))
     assert main(["run", str(path), "--input", f"x={x}", "--backend", "reference"]) == 0
-    assert "output 0: float32[3, 3]" in capsys.readouterr().out
+    assert "output y: float32[3, 3]" in capsys.readouterr().out
 
 
 def test_the_command_shows_a_model_for_all_extents(

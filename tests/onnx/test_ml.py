@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 import rlx  # noqa: E402
+from rlx.cli.main import main  # noqa: E402
 from rlx.errors import FormatError, InputError, UnsupportedError  # noqa: E402
 from rlx.onnx import InferenceSession  # noqa: E402
 from tests.onnx.models import FLOAT, INT64, model, node  # noqa: E402
@@ -205,6 +207,19 @@ def test_probabilities_are_maps_by_label(labels: dict[str, Any]) -> None:
             np.testing.assert_allclose(list(ours.values()), list(row.values()), rtol=1e-4)
     assert len(session._stages) == 1
     assert session._fast_path is not None  # maps are made of its outputs, without looking it up
+
+
+def test_the_command_shows_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = zipped({"classlabels_strings": COLORS})
+    (tmp_path / "colors.onnx").write_bytes(made.SerializeToString())
+    np.save(tmp_path / "x.npy", X)
+    given = [str(tmp_path / "colors.onnx"), "--input", f"x={tmp_path / 'x.npy'}"]
+    assert main(["run", *given, "--backend", "reference"]) == 0
+    shown = capsys.readouterr().out
+    labels = InferenceSession(made, backend="reference").run(["label"], {"x": X})[0]
+    listed = " ".join(map(repr, labels.tolist()))
+    assert f"output label: int64[{len(X)}]\n  [{listed}]\n" in shown
+    assert f"output probabilities: float32[{len(X)}, 3], of {', '.join(COLORS)}\n" in shown
 
 
 def test_maps_that_are_not_asked_for_are_not_made() -> None:

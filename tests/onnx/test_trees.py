@@ -11,7 +11,7 @@ onnx = pytest.importorskip("onnx")
 
 import rlx  # noqa: E402
 from rlx.errors import FormatError  # noqa: E402
-from rlx.onnx import InferenceSession, load  # noqa: E402
+from rlx.onnx import InferenceSession, load, tree_masks, tree_tables  # noqa: E402
 from tests.onnx.models import model, node  # noqa: E402
 
 FLOAT = onnx.TensorProto.FLOAT
@@ -140,6 +140,18 @@ def test_drawn_forests_reach_the_leaves_of_a_walk(
     values = [-1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 0.25, np.nan, np.inf, -np.inf, 1e-45, -1e-45]
     x = np.random.default_rng(0).choice(values, (count, 3)).astype(np.float32)
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], expected(x))
+
+
+@pytest.mark.parametrize("limit", [40, 100])
+def test_many_rows_walk_trees_by_groups(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_tables, "_IN_CACHE", limit)
+    monkeypatch.setattr(tree_masks, "_WORTH", {True: 0, False: 0})
+    given, expected = drawn_forest(1, 60, is_chain=False)
+    x = np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
+    session = InferenceSession(given, backend="llvm")
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], expected(x))
+    graph = load(given, dims={"x": x.shape})
+    assert sum(each.op.name == "walk_trees" for each in graph.nodes) > 2
 
 
 def test_a_missing_feature_is_an_error() -> None:
