@@ -358,7 +358,8 @@ EmittedParts.load_in_steps = make
 
 def ended(code: str, cache: Path, backend: str = "llvm") -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", code, backend],
+        # Python 3.12 warns of forks of processes with threads.
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code, backend],
         env={**os.environ, "RLX_CACHE_DIR": str(cache), "PYTHONPATH": os.getcwd()},
         capture_output=True,
         text=True,
