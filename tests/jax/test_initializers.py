@@ -23,22 +23,15 @@ def jax() -> Iterator[Any]:
 
 
 CASES: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
-    "zeros": ({}, (2, 3)),
-    "ones": ({}, (3,)),
-    "constant": ({"value": 2.5}, (2, 2)),
-    "uniform": ({"scale": 0.5}, (5, 3)),
-    "normal": ({}, (5, 3)),
-    "truncated_normal": ({"stddev": 2.0}, (5, 3)),
-    "glorot_uniform": ({}, (4, 6)),
-    "glorot_normal": ({"in_axis": -1, "out_axis": 0}, (4, 6)),
-    "lecun_uniform": ({}, (3, 3, 4, 8)),
+    "zeros": ({}, (2, 3)), "ones": ({}, (3,)), "constant": ({"value": 2.5}, (2, 2)),
+    "uniform": ({"scale": 0.5}, (5, 3)), "normal": ({}, (5, 3)),
+    "truncated_normal": ({"stddev": 2.0}, (5, 3)), "glorot_uniform": ({}, (4, 6)),
+    "glorot_normal": ({"in_axis": -1, "out_axis": 0}, (4, 6)), "lecun_uniform": ({}, (3, 3, 4, 8)),
     "lecun_normal": ({"batch_axis": 0}, (5, 4, 6)),
-    "he_uniform": ({"in_axis": (0, 1), "out_axis": (2,)}, (2, 3, 4)),
-    "he_normal": ({}, (4, 6)),
-    "xavier_uniform": ({}, (4, 6)),
-    "kaiming_normal": ({}, (4, 6)),
+    "he_uniform": ({"in_axis": (0, 1), "out_axis": (2,)}, (2, 3, 4)), "he_normal": ({}, (4, 6)),
+    "xavier_uniform": ({}, (4, 6)), "kaiming_normal": ({}, (4, 6)),
     "variance_scaling": ({"scale": 3.0, "mode": "fan_out", "distribution": "normal"}, (4, 6)),
-}
+}  # fmt: skip
 MADE_DIRECTLY = ("zeros", "ones")
 
 

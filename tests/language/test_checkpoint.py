@@ -174,21 +174,8 @@ def test_tensors_of_no_decoder_are_refused(tmp_path: Path) -> None:
 
 
 STRANGE: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    3,
-    2**70,
-    1e40,
-    "x",
-    [],
-    [1],
-    [[]],
-    {},
-    {"x": 1},
-    float("nan"),
-]
+    None, True, -1, 0, 3, 2**70, 1e40, "x", [], [1], [[]], {}, {"x": 1}, float("nan"),
+]  # fmt: skip
 
 
 def test_strange_settings_raise_no_other_errors(tmp_path: Path) -> None:

@@ -70,32 +70,14 @@ ARRAYS: Mapping[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
 }  # fmt: skip
 
 MATRICES: Mapping[str, tuple[Any, ...]] = {
-    "block_diag": (A, B),
-    "cholesky": (POSITIVE,),
-    "circulant": (V,),
-    "companion": (V,),
-    "det": (A,),
-    "eigvals": (A,),
-    "eigvalsh": (HERMITIAN,),
-    "expm": (A * 0.3,),
-    "expm_frechet": (A * 0.2, HERMITIAN),
-    "fiedler_companion": (V,),
-    "hankel": (V,),
-    "hessenberg": (A,),
-    "inv": (A,),
-    "khatri_rao": (B, C),
-    "lu": (A,),
-    "norm": (A,),
-    "pinv": (B,),
-    "polar": (B,),
-    "qr_multiply": (A, A.T),
-    "solve": (A, B),
-    "solve_sylvester": (A, A.T + 2, HERMITIAN),
-    "solve_triangular": (np.triu(A), B),
-    "sqrtm": (POSITIVE,),
-    "svdvals": (B,),
-    "toeplitz": (V,),
-}
+    "block_diag": (A, B), "cholesky": (POSITIVE,), "circulant": (V,), "companion": (V,),
+    "det": (A,), "eigvals": (A,), "eigvalsh": (HERMITIAN,), "expm": (A * 0.3,),
+    "expm_frechet": (A * 0.2, HERMITIAN), "fiedler_companion": (V,), "hankel": (V,),
+    "hessenberg": (A,), "inv": (A,), "khatri_rao": (B, C), "lu": (A,), "norm": (A,), "pinv": (B,),
+    "polar": (B,), "qr_multiply": (A, A.T), "solve": (A, B),
+    "solve_sylvester": (A, A.T + 2, HERMITIAN), "solve_triangular": (np.triu(A), B),
+    "sqrtm": (POSITIVE,), "svdvals": (B,), "toeplitz": (V,),
+}  # fmt: skip
 
 
 @pytest.mark.whole

@@ -34,29 +34,21 @@ def adjoint(x: Any) -> Any:
 
 
 SAME: dict[str, Callable[[Any], Any]] = {
-    "solve": lambda n: n.solve(A, B),
-    "solve vector": lambda n: n.solve(A[0], B[0, :, 0]),
-    "inv": lambda n: n.inv(A),
-    "det": lambda n: n.det(A),
-    "slogdet": lambda n: n.slogdet(A),
-    "cholesky": lambda n: n.cholesky(H),
-    "cholesky upper": lambda n: n.cholesky(H, upper=True),
-    "qr": lambda n: n.qr(TALL),
-    "qr of wide": lambda n: n.qr(WIDE),
+    "solve": lambda n: n.solve(A, B), "solve vector": lambda n: n.solve(A[0], B[0, :, 0]),
+    "inv": lambda n: n.inv(A), "det": lambda n: n.det(A), "slogdet": lambda n: n.slogdet(A),
+    "cholesky": lambda n: n.cholesky(H), "cholesky upper": lambda n: n.cholesky(H, upper=True),
+    "qr": lambda n: n.qr(TALL), "qr of wide": lambda n: n.qr(WIDE),
     "eigvalsh": lambda n: n.eigvalsh(H),
     "eigvalsh of a lower triangle": lambda n: n.eigvalsh(A, UPLO="L"),
     "eigvalsh of an upper triangle": lambda n: n.eigvalsh(A, UPLO="U"),
-    "svdvals": lambda n: n.svdvals(TALL),
-    "pinv": lambda n: n.pinv(TALL),
-    "pinv wide": lambda n: n.pinv(WIDE),
-    "pinv deficient": lambda n: n.pinv(DEFICIENT),
-    "matrix_rank": lambda n: n.matrix_rank(DEFICIENT),
-    "cond": lambda n: n.cond(A),
+    "svdvals": lambda n: n.svdvals(TALL), "pinv": lambda n: n.pinv(TALL),
+    "pinv wide": lambda n: n.pinv(WIDE), "pinv deficient": lambda n: n.pinv(DEFICIENT),
+    "matrix_rank": lambda n: n.matrix_rank(DEFICIENT), "cond": lambda n: n.cond(A),
     "lstsq": lambda n: n.lstsq(TALL[0], WEIGHTS[:, :2]),
     "norms": lambda n: [n.norm(TALL, order, (1, 2)) for order in ("fro", "nuc", 1, 2, -2, np.inf)],
     "matrix_power": lambda n: n.matrix_power(A, -3),
     "tensorsolve": lambda n: n.tensorsolve(A[0].reshape(2, 2, 4), B[:2, 0]),
-}
+}  # fmt: skip
 
 
 def same(found: Any, expected: Any, tolerance: float = 1e-9) -> None:

@@ -14,26 +14,19 @@ import rlx.numpy as jnp
 from rlx.errors import DTypeError
 
 CREATED: dict[str, Callable[[], Any]] = {
-    "zeros": lambda: jnp.zeros(3),
-    "ones": lambda: jnp.ones((2, 2)),
-    "empty": lambda: jnp.empty(2),
-    "full": lambda: jnp.full(3, 0.5),
-    "eye": lambda: jnp.eye(3),
-    "identity": lambda: jnp.identity(3),
-    "tri": lambda: jnp.tri(3),
+    "zeros": lambda: jnp.zeros(3), "ones": lambda: jnp.ones((2, 2)), "empty": lambda: jnp.empty(2),
+    "full": lambda: jnp.full(3, 0.5), "eye": lambda: jnp.eye(3),
+    "identity": lambda: jnp.identity(3), "tri": lambda: jnp.tri(3),
     "linspace": lambda: jnp.linspace(0, 1, 5),
     "linspace without end": lambda: jnp.linspace(0.0, 1.0, 5, endpoint=False),
     "linspace step": lambda: jnp.linspace(0, 1, 5, retstep=True)[1],
-    "logspace": lambda: jnp.logspace(0, 1, 5),
-    "geomspace": lambda: jnp.geomspace(1.0, 8.0, 4),
-    "arange": lambda: jnp.arange(0.0, 1.0, 0.25),
-    "array of a number": lambda: jnp.array(0.5),
+    "logspace": lambda: jnp.logspace(0, 1, 5), "geomspace": lambda: jnp.geomspace(1.0, 8.0, 4),
+    "arange": lambda: jnp.arange(0.0, 1.0, 0.25), "array of a number": lambda: jnp.array(0.5),
     "array of a list": lambda: jnp.array([0.5, 1.5]),
     "array of lists": lambda: jnp.asarray([[0.5, 1.5], [2, 3]]),
     "array of an empty list": lambda: jnp.array([]),
     "list of a number and an array": lambda: jnp.array([0.5, jnp.sin(0.5)]),
-    "sine of a number": lambda: jnp.sin(0.5),
-    "sine of an integer": lambda: jnp.sin(1),
+    "sine of a number": lambda: jnp.sin(0.5), "sine of an integer": lambda: jnp.sin(1),
     "quotient of integers": lambda: jnp.divide(1, 2),
     "mean of integers": lambda: jnp.mean(jnp.arange(4)),
     "integer times a float": lambda: jnp.arange(3) * 0.5,
@@ -44,15 +37,13 @@ CREATED: dict[str, Callable[[], Any]] = {
     "meshgrid": lambda: jnp.meshgrid(jnp.array([0.5, 1.0]))[0],
     "block": lambda: jnp.block([[jnp.eye(2), jnp.zeros((2, 1))]]),
     "concatenate": lambda: jnp.concatenate([jnp.zeros(2), jnp.ones(1)]),
-    "pad": lambda: jnp.pad(jnp.ones(2), 1),
-    "fftfreq": lambda: jnp.fft.fftfreq(4),
-    "rfftfreq": lambda: jnp.fft.rfftfreq(4),
-    "hanning": lambda: jnp.hanning(5),
+    "pad": lambda: jnp.pad(jnp.ones(2), 1), "fftfreq": lambda: jnp.fft.fftfreq(4),
+    "rfftfreq": lambda: jnp.fft.rfftfreq(4), "hanning": lambda: jnp.hanning(5),
     "kaiser": lambda: jnp.kaiser(5, 2.0),
     "scan of a number": lambda: rlx.scan(lambda x, _: (x * 0.5, x), 1.0, length=3)[1],
     "gradient at a number": lambda: rlx.grad(lambda x: x * x)(2.0),
     "jacobian": lambda: rlx.jacfwd(lambda x: x * 2)(jnp.ones(2)),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -14,22 +14,14 @@ from rlx.ir.dtype import DType
 
 N = rlx.Dim("n", min=2, max=16)
 TAKEN: dict[str, Any] = {
-    "last": np.s_[:, -1],
-    "second": np.s_[:, 1],
-    "last two": np.s_[:, -2:],
-    "all but the last": np.s_[:, :-1],
-    "inside": np.s_[:, 1:-1],
-    "every second": np.s_[:, 1::2],
-    "backwards": np.s_[:, ::-1],
-    "every second from the end": np.s_[1:, ::-2],
-    "backwards to the second": np.s_[:, -1:0:-1],
-    "more than there are": np.s_[:, -20:],
-    "beyond the end": np.s_[:, 20:],
-    "nothing": np.s_[:, -1:0],
-    "with a new axis": np.s_[None, ..., -1],
-    "in another axis too": np.s_[1:, :-1],
+    "last": np.s_[:, -1], "second": np.s_[:, 1], "last two": np.s_[:, -2:],
+    "all but the last": np.s_[:, :-1], "inside": np.s_[:, 1:-1], "every second": np.s_[:, 1::2],
+    "backwards": np.s_[:, ::-1], "every second from the end": np.s_[1:, ::-2],
+    "backwards to the second": np.s_[:, -1:0:-1], "more than there are": np.s_[:, -20:],
+    "beyond the end": np.s_[:, 20:], "nothing": np.s_[:, -1:0],
+    "with a new axis": np.s_[None, ..., -1], "in another axis too": np.s_[1:, :-1],
     "both ends": np.s_[:, np.array([0, -1])],
-}
+}  # fmt: skip
 
 
 def graph_of(function: Any, *others: Any) -> rlx.Graph:

@@ -46,20 +46,11 @@ def singular_first(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Arra
 
 
 _BATCHES: dict[str, tuple[int, ...]] = {
-    "matrix": (3, 3),
-    "one-by-one": (1, 1),
-    "two": (3, 2, 2),
-    "batch": (17, 3, 3),
-    "four": (9, 4, 4),
-    "six": (2, 4, 6, 6),
-    "nine": (5, 9, 9),
-    "twelve": (11, 12, 12),
-    "sixteen": (16, 16),
-    "large": (20, 20),
-    "large-batch": (2, 19, 19),
-    "no-batch": (0, 3, 3),
+    "matrix": (3, 3), "one-by-one": (1, 1), "two": (3, 2, 2), "batch": (17, 3, 3),
+    "four": (9, 4, 4), "six": (2, 4, 6, 6), "nine": (5, 9, 9), "twelve": (11, 12, 12),
+    "sixteen": (16, 16), "large": (20, 20), "large-batch": (2, 19, 19), "no-batch": (0, 3, 3),
     "no-rows": (2, 0, 0),
-}
+}  # fmt: skip
 
 _SOLVES = [
     over_all_dtypes(
@@ -149,11 +140,5 @@ _SINGULAR = [
 ]  # fmt: skip
 
 RECORDS: list[OpRecord] = [
-    *_SOLVES,
-    *_TRIANGULAR,
-    *_CHOLESKY,
-    *_FACTORS,
-    *_RECTANGLES,
-    *_BACKWARD,
-    *_SINGULAR,
-]
+    *_SOLVES, *_TRIANGULAR, *_CHOLESKY, *_FACTORS, *_RECTANGLES, *_BACKWARD, *_SINGULAR,
+]  # fmt: skip

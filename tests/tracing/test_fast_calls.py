@@ -50,23 +50,17 @@ def fast_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 CALLS: dict[str, Callable[[], Any]] = {
-    "arrays": lambda: rnp.add(X, X[::-1]),
-    "the same array twice": lambda: rnp.multiply(A, A),
-    "immutable arrays": lambda: A - 2 * A,
-    "Python numbers": lambda: A * 1.5,
-    "weak results": lambda: rnp.exp(WEAK),
-    "integers and floats": lambda: rnp.add(I, A),
-    "division by zero": lambda: rnp.divide(X, 0 * X),
-    "a sum": lambda: rnp.sum(X),
+    "arrays": lambda: rnp.add(X, X[::-1]), "the same array twice": lambda: rnp.multiply(A, A),
+    "immutable arrays": lambda: A - 2 * A, "Python numbers": lambda: A * 1.5,
+    "weak results": lambda: rnp.exp(WEAK), "integers and floats": lambda: rnp.add(I, A),
+    "division by zero": lambda: rnp.divide(X, 0 * X), "a sum": lambda: rnp.sum(X),
     "a sum by keyword": lambda: rnp.sum(a=X),
     "axes": lambda: rnp.sum(X, axis=(0, 1), keepdims=True),
-    "a view": lambda: rnp.reshape(X, (4, 3)),
-    "several steps": lambda: rnp.var(X, axis=0),
+    "a view": lambda: rnp.reshape(X, (4, 3)), "several steps": lambda: rnp.var(X, axis=0),
     "keywords in another order": lambda: rnp.clip(max=ONE, min=-1.0, a=A),
     "a dtype": lambda: rnp.sum(I, dtype=np.float32),
-    "an empty array": lambda: rnp.max(X[:0], axis=1),
-    "layouts": lambda: rnp.add(X.T, X.T[::-1]),
-}
+    "an empty array": lambda: rnp.max(X[:0], axis=1), "layouts": lambda: rnp.add(X.T, X.T[::-1]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -32,21 +32,10 @@ class Bag:
 register_pytree_node(Bag, lambda b: (b.items, b.label), lambda label, items: Bag(items, label))
 
 TREES = [
-    1,
-    (),
-    (1,),
-    [],
-    {},
-    None,
-    {"w": 1},
-    {"b": 1, "w": [2, (3, None)], "a": {}},
-    {2: [1], 1: ()},
-    {(1, "quote's"): 1, (0, "\n"): 2},
-    {'a"b': 1, "c\\": [2], "{}": 3},
-    Pair(1, {"x": 2}),
-    Bag([1, [2]], "named"),
-    [[[[[1], 2], 3], 4], 5],
-]
+    1, (), (1,), [], {}, None, {"w": 1}, {"b": 1, "w": [2, (3, None)], "a": {}}, {2: [1], 1: ()},
+    {(1, "quote's"): 1, (0, "\n"): 2}, {'a"b': 1, "c\\": [2], "{}": 3}, Pair(1, {"x": 2}),
+    Bag([1, [2]], "named"), [[[[[1], 2], 3], 4], 5],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("tree", TREES, ids=repr)

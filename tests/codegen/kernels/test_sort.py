@@ -29,14 +29,8 @@ from rlx.target import named_target
 BACKENDS = ("llvm", "c") if has_toolchain() else ("llvm",)
 DTYPES = [d for d in DType if not d.is_complex and not d.is_storage]
 SHAPES = [
-    (5, 7),
-    (19, 16),
-    (2, 9, 21),
-    (3, SHORT_ROW - 1),
-    (3, SHORT_ROW + 1),
-    (2, 9000),
-    (80, 500),
-]
+    (5, 7), (19, 16), (2, 9, 21), (3, SHORT_ROW - 1), (3, SHORT_ROW + 1), (2, 9000), (80, 500),
+]  # fmt: skip
 
 
 def _samples(dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -555,23 +555,8 @@ def bit_samples() -> Iterator[Sample]:
 
 
 SAMPLES: tuple[Sample, ...] = (
-    *unary_samples(),
-    *binary_samples(),
-    *compare_samples(),
-    *cast_samples(),
-    *bitcast_samples(),
-    *lane_bitcast_samples(),
-    *select_and_fma_samples(),
-    *byte_samples(),
-    *lookup_samples(),
-    *bf16_samples(),
-    *constant_samples(),
-    *vector_samples(),
-    *function_samples(),
-    *loop_samples(),
-    *accumulator_samples(),
-    *control_samples(),
-    *call_samples(),
-    *atomic_samples(),
-    *bit_samples(),
-)
+    *unary_samples(), *binary_samples(), *compare_samples(), *cast_samples(), *bitcast_samples(),
+    *lane_bitcast_samples(), *select_and_fma_samples(), *byte_samples(), *lookup_samples(),
+    *bf16_samples(), *constant_samples(), *vector_samples(), *function_samples(), *loop_samples(),
+    *accumulator_samples(), *control_samples(), *call_samples(), *atomic_samples(), *bit_samples(),
+)  # fmt: skip

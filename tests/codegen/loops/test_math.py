@@ -57,34 +57,17 @@ def inverse_erf(x: Array) -> Array:
 REFERENCE: dict[str, Callable[..., Array]] = {
     "exp": np.exp,
     "exp_weight": lambda x: np.where(x < (-87 if x.dtype == np.float64 else -708), 0, np.exp(x)),
-    "exp2": np.exp2,
-    "expm1": np.expm1,
-    "log": np.log,
-    "log2": np.log2,
-    "log1p": np.log1p,
-    "tanh": np.tanh,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "erf": special.erf,
-    "erfc": special.erfc,
-    "erf_inv": inverse_erf,
+    "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
+    "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "erf": special.erf, "erfc": special.erfc, "erf_inv": inverse_erf,
     "gelu": lambda x: np.longdouble(1) * from_below(x, -50) * normal_distribution(x),
     "gelu_approx": lambda x: gated(x, np.sqrt(x.dtype.type(8) / PI) * (1 + CUBIC * x * x)),
     "silu": lambda x: gated(x, x.dtype.type(1)),
     "mish": lambda x: from_below(x, -2e3) * np.tanh(np.log1p(np.exp(from_below(x, -2e3)))),
-    "sigmoid": lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))),
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "pow": np.power,
-}
+    "sigmoid": lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))), "sin": np.sin,
+    "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "atan2": np.arctan2, "pow": np.power,
+}  # fmt: skip
 ONE_ARGUMENT = sorted(name for name, f in MATH_FUNCTIONS.items() if len(f.parameters) == 1)
 BOTH = (Prim.F32, Prim.F64)
 FORMS = ("fused", "separate")
@@ -309,22 +292,8 @@ def test_sin_and_cos_are_right_next_to_multiples_of_half_pi(prim: Prim) -> None:
 # Special values
 
 EDGES = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    2.0,
-    -2.0,
-    0.5,
-    -0.5,
-    np.inf,
-    -np.inf,
-    np.nan,
-    3.0,
-    -3.0,
-    1e30,
-    -1e30,
-]
+    0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, np.inf, -np.inf, np.nan, 3.0, -3.0, 1e30, -1e30,
+]  # fmt: skip
 
 
 def assert_same_special(actual: Array, expected: Array, where: str) -> None:

@@ -55,40 +55,17 @@ def grid(prim: Prim) -> tuple[Array, Array]:
 
 
 NUMPY_UNARY: dict[str, Callable[..., Any]] = {
-    "neg": np.negative,
-    "abs": np.abs,
-    "sign": np.sign,
-    "sqrt": np.sqrt,
-    "square": np.square,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "round": np.rint,
-    "is_nan": np.isnan,
-    "is_finite": np.isfinite,
-    "logical_not": np.logical_not,
-    "relu": lambda x: np.maximum(x, 0),
-    "reciprocal": lambda x: 1 / x,
-    "stop_gradient": lambda x: x,
-}
+    "neg": np.negative, "abs": np.abs, "sign": np.sign, "sqrt": np.sqrt, "square": np.square,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "is_nan": np.isnan,
+    "is_finite": np.isfinite, "logical_not": np.logical_not, "relu": lambda x: np.maximum(x, 0),
+    "reciprocal": lambda x: 1 / x, "stop_gradient": lambda x: x,
+}  # fmt: skip
 NUMPY_BINARY: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "mod": np.mod,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "mod": np.mod,
+    "maximum": np.maximum, "minimum": np.minimum, "logical_and": np.logical_and,
+    "logical_or": np.logical_or, "logical_xor": np.logical_xor, "eq": np.equal, "ne": np.not_equal,
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
 
 
 OF_INTEGERS = ("abs", "sign", "square", "relu", "logical_not", "is_nan")
@@ -354,22 +331,11 @@ def complex_compute(name: str, *arrays: Array) -> Array:
 
 
 NUMPY_COMPLEX: dict[str, Callable[..., Any]] = {
-    "neg": np.negative,
-    "conj": np.conj,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "square": np.square,
-    "reciprocal": np.reciprocal,
-    "real": np.real,
-    "imag": np.imag,
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "eq": np.equal,
+    "neg": np.negative, "conj": np.conj, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
+    "square": np.square, "reciprocal": np.reciprocal, "real": np.real, "imag": np.imag,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "eq": np.equal,
     "ne": np.not_equal,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NUMPY_COMPLEX)

@@ -16,23 +16,16 @@ X, Y = (E(Var(name, ValueType(Prim.F32))) for name in "xy")
 ONE, TWO = const(1.0, Prim.F32), const(2.0, Prim.F32)
 PIVOT = select(X <= 0.0, const(np.nan, Prim.F32), X.unary(UnaryOp.SQRT))
 SAME: dict[str, tuple[E, E]] = {
-    "order": (X * Y, Y * X),
-    "one": (X * 1.0, X),
-    "quotient by one": (X / 1.0, X),
-    "no less": (X - 0.0, X),
-    "twice negative": ((-X).unary(UnaryOp.NEG), X),
-    "difference": (X + (-Y), X - Y),
-    "sum": (X - (-Y), X + Y),
-    "negative factor": (X * -2.0, -(X * 2.0)),
-    "power of two": (X / 4.0, X * 0.25),
-    "fused with one": (fma(X, ONE, Y), X + Y),
-    "fused with minus one": (fma(X, -ONE, Y), Y - X),
-    "literals": (ONE / 3.0, const(1 / 3, Prim.F32)),
-    "known choice": (select(ONE < 2.0, X, Y), X),
+    "order": (X * Y, Y * X), "one": (X * 1.0, X), "quotient by one": (X / 1.0, X),
+    "no less": (X - 0.0, X), "twice negative": ((-X).unary(UnaryOp.NEG), X),
+    "difference": (X + (-Y), X - Y), "sum": (X - (-Y), X + Y),
+    "negative factor": (X * -2.0, -(X * 2.0)), "power of two": (X / 4.0, X * 0.25),
+    "fused with one": (fma(X, ONE, Y), X + Y), "fused with minus one": (fma(X, -ONE, Y), Y - X),
+    "literals": (ONE / 3.0, const(1 / 3, Prim.F32)), "known choice": (select(ONE < 2.0, X, Y), X),
     "one condition": (select(X < Y, X, select(X < Y, TWO, Y) * X), select(X < Y, X, Y * X)),
     "pivot": (select(PIVOT.eq(0.0), X, Y), Y),
     "equal choices": (select(X < Y, X + Y, Y + X), X + Y),
-}
+}  # fmt: skip
 DIFFERENT: dict[str, tuple[E, E]] = {
     "zero": (X * 0.0, const(0.0, Prim.F32)),
     "signed zero": (X + 0.0, X),

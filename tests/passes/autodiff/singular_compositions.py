@@ -25,18 +25,10 @@ Point = tuple[float, float]
 
 # Singular at the origin
 PARTS = [
-    "norm(x)",
-    "hypot(x[0], x[1])",
-    "std(x)",
-    "norm3(x)",
-    "root(square(x[0]) + 2 * x[1] * x[1])",
-    "abs(x[0])",
-    "abs(x[1])",
-    "norm(x - x[::-1])",
-    "root(dot(x, x))",
-    "root(maximum(dot(x, x), 0))",
-    "norm4(x)",
-]
+    "norm(x)", "hypot(x[0], x[1])", "std(x)", "norm3(x)", "root(square(x[0]) + 2 * x[1] * x[1])",
+    "abs(x[0])", "abs(x[1])", "norm(x - x[::-1])", "root(dot(x, x))",
+    "root(maximum(dot(x, x), 0))", "norm4(x)",
+]  # fmt: skip
 SPECTRAL = [
     "trace_root(x)", "trace_exp(x)", "log_det(x)", "entropy(x)", "entry_sin(x)",
     "entry_root(x)", "nuclear(x)", "schatten(x)", "singular_cube(x)",

@@ -190,24 +190,15 @@ def one_complex(*shape: int) -> Array:
 
 
 COMPLEX = [
-    ("neg", lambda z: -z, 1),
-    ("exp", ops.exp, 1),
-    ("log", ops.log, 1),
-    ("sqrt", ops.sqrt, 1),
-    ("square", ops.square, 1),
-    ("reciprocal", ops.reciprocal, 1),
-    ("conj", ops.conj, 1),
-    ("real", ops.real, 1),
-    ("imag", ops.imag, 1),
-    ("norm", ops.complex_norm_sq, 1),
-    ("mul", lambda a, b: a * b, 2),
-    ("div", lambda a, b: a / b, 2),
-    ("matmul", lambda a, b: a @ b, 2),
-    ("sum", lambda z: ops.reduce_sum(z * z, axes=(0,)), 1),
+    ("neg", lambda z: -z, 1), ("exp", ops.exp, 1), ("log", ops.log, 1), ("sqrt", ops.sqrt, 1),
+    ("square", ops.square, 1), ("reciprocal", ops.reciprocal, 1), ("conj", ops.conj, 1),
+    ("real", ops.real, 1), ("imag", ops.imag, 1), ("norm", ops.complex_norm_sq, 1),
+    ("mul", lambda a, b: a * b, 2), ("div", lambda a, b: a / b, 2),
+    ("matmul", lambda a, b: a @ b, 2), ("sum", lambda z: ops.reduce_sum(z * z, axes=(0,)), 1),
     ("mean", lambda z: ops.reduce_mean(z * z, axes=(1,)), 1),
     ("prod", lambda z: ops.reduce_prod(z, axes=(1,)), 1),
     ("parts", lambda z: ops.complex(ops.real(z) * ops.imag(z), ops.real(z)), 1),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

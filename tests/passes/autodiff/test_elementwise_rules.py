@@ -49,25 +49,15 @@ def slope(op: OpDef, *points: float) -> list[float]:
 
 
 KINKS = [
-    (ops.relu, (0.0,), [0.0]),
-    (ops.abs, (0.0,), [0.0]),
-    (ops.sqrt, (0.0,), [np.inf]),
-    (ops.sqrt, (-1.0,), [np.nan]),
-    (ops.rsqrt, (0.0,), [-np.inf]),
-    (ops.rsqrt, (-1.0,), [np.nan]),
-    (ops.round, (0.4,), [1.0]),
-    (ops.floor, (0.4,), [0.0]),
-    (ops.sign, (0.4,), [0.0]),
-    (ops.maximum, (2.0, 2.0), [0.5, 0.5]),
-    (ops.minimum, (2.0, 2.0), [0.5, 0.5]),
-    (ops.maximum, (np.nan, 1.0), [0.0, 0.0]),
-    (ops.maximum, (np.inf, np.inf), [0.5, 0.5]),
-    (ops.pow, (0.0, 2.0), [0.0, 0.0]),
-    (ops.pow, (0.0, 1.0), [1.0, 0.0]),
-    (ops.pow, (0.0, 0.0), [0.0, -np.inf]),
-    (ops.pow, (3.0, 0.0), [0.0, np.log(3.0)]),
+    (ops.relu, (0.0,), [0.0]), (ops.abs, (0.0,), [0.0]), (ops.sqrt, (0.0,), [np.inf]),
+    (ops.sqrt, (-1.0,), [np.nan]), (ops.rsqrt, (0.0,), [-np.inf]), (ops.rsqrt, (-1.0,), [np.nan]),
+    (ops.round, (0.4,), [1.0]), (ops.floor, (0.4,), [0.0]), (ops.sign, (0.4,), [0.0]),
+    (ops.maximum, (2.0, 2.0), [0.5, 0.5]), (ops.minimum, (2.0, 2.0), [0.5, 0.5]),
+    (ops.maximum, (np.nan, 1.0), [0.0, 0.0]), (ops.maximum, (np.inf, np.inf), [0.5, 0.5]),
+    (ops.pow, (0.0, 2.0), [0.0, 0.0]), (ops.pow, (0.0, 1.0), [1.0, 0.0]),
+    (ops.pow, (0.0, 0.0), [0.0, -np.inf]), (ops.pow, (3.0, 0.0), [0.0, np.log(3.0)]),
     (ops.softplus, (0.0,), [0.5]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,11 @@ Step = Callable[[Value, Value], Value]
 
 # Every step takes and gives [3, 3] matrices of moderate size, so that steps compose freely.
 STEPS: dict[str, Step] = {
-    "sin": lambda a, _: ops.sin(a),
-    "tanh": lambda a, _: ops.tanh(a),
-    "gelu": lambda a, _: ops.gelu(a),
-    "bounded exp": lambda a, _: ops.exp(ops.tanh(a)),
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * ops.tanh(b),
-    "square": lambda a, _: ops.tanh(a) * ops.tanh(a),
-    "div": lambda a, b: a / (2.0 + ops.sin(b)),
-    "matmul": lambda a, b: ops.tanh(a @ b),
-    "softmax": lambda a, _: ops.softmax(a, axis=0),
+    "sin": lambda a, _: ops.sin(a), "tanh": lambda a, _: ops.tanh(a),
+    "gelu": lambda a, _: ops.gelu(a), "bounded exp": lambda a, _: ops.exp(ops.tanh(a)),
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * ops.tanh(b),
+    "square": lambda a, _: ops.tanh(a) * ops.tanh(a), "div": lambda a, b: a / (2.0 + ops.sin(b)),
+    "matmul": lambda a, b: ops.tanh(a @ b), "softmax": lambda a, _: ops.softmax(a, axis=0),
     "log_softmax": lambda a, _: ops.log_softmax(a, axis=-1),
     "center": lambda a, _: a - ops.reduce_mean(a, axes=(1,), keepdims=True),
     "row sum": lambda a, b: ops.reduce_sum(a, axes=(0,)) * 0.3 + b,
@@ -38,7 +32,7 @@ STEPS: dict[str, Step] = {
     "cumsum": lambda a, _: ops.tanh(ops.cumsum(a, axis=1)),
     "gather": lambda a, _: ops.gather(a, a.graph.constant(np.array([2, 0, 2])), axis=1),
     "norm": lambda a, b: ops.layer_norm(a, row(b), row(a), axis=-1, eps=0.1),
-}
+}  # fmt: skip
 
 
 def middle_rows(x: Value) -> Value:
