@@ -112,8 +112,10 @@ class _Formula:
 
 @functools.cache
 def takes_bits(kind: BlockType, lanes: int) -> bool:
-    """True if a product with one row is faster by bits: where codes are biased.
+    """True if a product with one row is faster by bits: where codes of small blocks are biased.
 
-    Codes that need no bias are as fast as integers, and several rows share what a code takes.
+    Codes that need no bias are as fast as integers, codes of six bits faster, and several rows
+    share what a code takes.
     """
-    return lanes == _LANES and has_whole_words(kind) and bias_of(kind, Buffer("", Prim.U8)) != 0
+    is_small = lanes == _LANES and kind.runs == 2 and has_whole_words(kind)
+    return is_small and bias_of(kind, Buffer("", Prim.U8)) != 0
