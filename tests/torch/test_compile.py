@@ -335,6 +335,8 @@ def test_the_core_does_not_import_torch() -> None:
         (lambda x: x, (5, 3), (4, 2), 1),  # neither
         (lambda x: x.T, (4, 6), (6, 1), 0),  # memory in another order than the axes
         (lambda x: x[..., None].expand(4, 6, 3), (6, 4), (1, 6), 0),  # memory that is repeated
+        (lambda x: x[1:, 2:5], (2, 3), (1, 6), 9),  # a part of a part, at a place of the whole
+        (lambda x: x[:, ::2].T, (2, 4), (2, 6), 2),  # the same, with its axes in another order
     ],
 )
 def test_strided_views(

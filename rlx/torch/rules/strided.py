@@ -7,7 +7,7 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
-from rlx.ir.shape import Extent, Shape, product, row_major_strides, upper
+from rlx.ir.shape import Extent, Shape, product, upper
 from rlx.torch.registry import Memory, rule
 
 
@@ -22,12 +22,13 @@ def as_strided(
     x: Any, size: Shape, strides: Shape, offset: Extent | None = None, *, memory: Memory
 ) -> Any:
     """Elements by their places in memory: slices of it where they are, else a gather."""
-    dense, start = _in_memory_order(x, memory), 0 if offset is None else offset
-    if start == 0 and product(size) == product(dense.shape) and _are_rows(size, strides):
-        return rnp.reshape(dense, tuple(size))
-    sliced = _sliced(dense, size, strides, start)
+    start = memory.offset if offset is None else offset
+    sliced = _sliced(x, memory, size, strides, start)
     if sliced is not None:
         return sliced
+    dense = _in_memory_order(x, memory)
+    if start == 0 and product(size) == product(dense.shape) and _are_rows(size, strides):
+        return rnp.reshape(dense, tuple(size))
     return rnp.reshape(dense, (-1,))[_places(size, strides, start)]
 
 
@@ -70,9 +71,9 @@ def _require_rows(is_dense: bool) -> None:
         )
 
 
-def _sliced(dense: Any, size: Shape, strides: Shape, offset: Extent) -> Any:
+def _sliced(x: Any, memory: Memory, size: Shape, strides: Shape, offset: Extent) -> Any:
     """Return the view as slices of axes in another order, or None if it is not of that form."""
-    starts = _starts(dense.shape, offset)
+    starts = _starts(x.shape, memory, offset)
     if starts is None:
         return None
     index = [slice(start, start + 1) for start in starts]
@@ -80,22 +81,22 @@ def _sliced(dense: Any, size: Shape, strides: Shape, offset: Extent) -> Any:
     for extent, step in zip(size, strides, strict=True):
         if extent == 1:
             continue
-        axis = _axis_of(dense.shape, step)
+        axis = _axis_of(x.shape, memory, step)
         if axis is None or axis in order:
             return None
         order.append(axis)
-        part = _part(starts[axis], extent, dense.shape[axis])
+        part = _part(starts[axis], extent, x.shape[axis])
         if part is None:
             return None
         index[axis] = part
-    others = [axis for axis in range(dense.ndim) if axis not in order]
-    return rnp.reshape(rnp.transpose(dense[tuple(index)], [*others, *order]), tuple(size))
+    others = [axis for axis in range(x.ndim) if axis not in order]
+    return rnp.reshape(rnp.transpose(x[tuple(index)], [*others, *order]), tuple(size))
 
 
-def _axis_of(shape: Shape, step: Extent) -> int | None:
-    """Return the axis of a dense tensor whose neighbors are `step` elements apart."""
-    own = row_major_strides(shape)
-    return next((n for n, each in enumerate(own) if each == step and shape[n] != 1), None)
+def _axis_of(shape: Shape, memory: Memory, step: Extent) -> int | None:
+    """Return the axis whose neighbors are `step` elements apart."""
+    steps = enumerate(memory.strides)
+    return next((n for n, each in steps if each == step and shape[n] != 1), None)
 
 
 def _part(start: int, extent: Extent, whole: Extent) -> slice | None:
@@ -106,17 +107,20 @@ def _part(start: int, extent: Extent, whole: Extent) -> slice | None:
     return None
 
 
-def _starts(shape: Shape, offset: Extent) -> list[int] | None:
-    """Return the index along each axis of an element of a dense tensor, None if it varies."""
+def _starts(shape: Shape, memory: Memory, offset: Extent) -> list[int] | None:
+    """Return the index along each axis of the element at `offset`, None if it varies or is none."""
     starts = [0] * len(shape)
-    for axis in reversed(range(len(shape))):
-        extent = shape[axis]
-        if offset == 0:
-            break
-        if not isinstance(extent, int) or not isinstance(offset, int):
-            return None
-        offset, starts[axis] = divmod(offset, extent)
-    return starts if offset == 0 else None
+    if offset == memory.offset:
+        return starts
+    if not all(isinstance(n, int) for n in (offset, memory.offset, *shape, *memory.strides)):
+        return None
+    rest = upper(offset) - upper(memory.offset)
+    for axis in sorted(range(len(shape)), key=lambda axis: -upper(memory.strides[axis])):
+        step = upper(memory.strides[axis])
+        if step and shape[axis] != 1:
+            starts[axis], rest = divmod(rest, step)
+    inside = all(0 <= start < upper(n) for start, n in zip(starts, shape, strict=True))
+    return starts if rest == 0 and inside else None
 
 
 def _places(size: Shape, strides: Shape, offset: Extent) -> Any:
