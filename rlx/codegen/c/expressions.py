@@ -47,6 +47,7 @@ _ANY_MASK = 4
 
 
 _BITWISE = (BinaryOp.AND, BinaryOp.OR, BinaryOp.XOR)
+_SHIFTS = (BinaryOp.SHL, BinaryOp.LSHR)
 
 
 class ExpressionEmitter:
@@ -292,10 +293,11 @@ class ExpressionEmitter:
 
     def _vector_binary(self, op: BinaryOp, type: ValueType, a: Expr, b: Expr) -> Code:
         takes_scalars = vectors.takes_scalars(op, type.prim)
+        if op in _SHIFTS:
+            if takes_scalars and isinstance(b, (Const, Splat)):
+                return vectors.shift(self.prelude, op, type, self.code(a), self._one_lane(b))
+            takes_scalars = False
         left, right = self._operands(a, b, takes_scalars, op in _BITWISE)
-        is_shift = op in (BinaryOp.SHL, BinaryOp.LSHR)
-        if is_shift and takes_scalars and isinstance(b, (Const, Splat)):
-            return vectors.shift(self.prelude, op, type, left, right)
         return vectors.binary(self.prelude, op, type, left, right)
 
     def _operands(

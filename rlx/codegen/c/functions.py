@@ -52,7 +52,8 @@ class FunctionTable:
     def _request_part(self, function: Function, lanes: int) -> str:
         """Return the same of what another function calls."""
         name = self._emitted(function, lanes)
-        if lanes > 1:
+        is_vectorized = function.result.type.prim is Prim.F64  # by compilers, from plain loops
+        if lanes > 1 or (is_vectorized and not self._prelude.is_plain):
             self._parts.add(name)
         return name
 
