@@ -24,7 +24,8 @@ def walk_trees(
     than the limit. The child of a leaf, which no key exceeds, is the root of the next tree of its
     chain, or the record at 0 after the last one: a leaf that is its own child, of the last column.
     `starts` are the first roots of chains that are walked side by side, for a row at a time: each
-    waits for loads, which the others do not need.
+    waits for loads, which the others do not need. Places outside of an operand become the last
+    ones, and a walk ends after as many steps as there are records.
     """
     require_dtype(keys, "i32 i64", "keys")
     require_same_dtype(keys, table)
@@ -33,6 +34,18 @@ def walk_trees(
         require_rank(value, rank, name)
     if width not in (4, 5):
         raise ShapeError(f"records have {width} integers", remedy="give records of 4 or 5")
+    columns, numbers = keys.shape[1], table.shape[0]
+    if not isinstance(columns, int) or not isinstance(numbers, int) or not columns * numbers:
+        raise ShapeError(
+            f"keys have shape {keys.describe_shape()} and table {table.describe_shape()}; columns "
+            "and records are known numbers, at least 1",
+            remedy="give a column and a record",
+        )
+    if numbers % width:
+        raise ShapeError(
+            f"table has {numbers} integers, not a multiple of {width}",
+            remedy="give whole records",
+        )
     chains = starts.shape[0]
     if not isinstance(chains, int) or not 0 < chains <= trees:
         raise ShapeError(

@@ -8,7 +8,7 @@ from rlx.codegen.kernels.parallel import each_block
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.sort.keys import bit, greatest, is_signed, key_prim, keyed_value
 from rlx.codegen.kernels.sort.sort import restore
-from rlx.codegen.loops.expr import E, const, lshr
+from rlx.codegen.loops.expr import E, const, lshr, minimum
 from rlx.codegen.loops.nodes import LoopKind, Prim
 from rlx.ir.ops.sort_stages import key_bits
 from rlx.ir.shape import upper
@@ -45,6 +45,7 @@ def radix_move(
     scope: Scope, keys: Reader, starts: Reader, moved: Writer, *, start: int, bits: int
 ) -> None:
     k, bins = scope.k, 1 << bits
+    last_key = const(row_count(keys) - 1, Prim.U64)
     with each_block(k, row_count(keys), row_count(starts)) as (block, first, last):
         places = k.local("places", Prim.I32, bins)
         with k.loop("d", bins, kind=LoopKind.SIMD) as d:
@@ -54,7 +55,9 @@ def radix_move(
             digit = k.let("digit", _digit(key, start, bits))
             place = k.let("place", k.load(places, digit))
             k.store(places, digit, place + 1)
-            k.store(result(moved), place.cast(Prim.I64), key)
+            # starts may come from a file: a negative place is a large number without a sign
+            inside = minimum(place.cast(Prim.U32).cast(Prim.U64), last_key)
+            k.store(result(moved), inside.cast(Prim.I64), key)
 
 
 @kernel("sorted_values")
