@@ -35,7 +35,8 @@ class Trees:
     """
 
     def __init__(self, nodes: Nodes, roots: Array, weights: Array) -> None:
-        nodes, window, self.windows = with_sets(nodes, weights, _children_first(nodes, roots))
+        given = _children_first(nodes, roots)
+        nodes, window, self.windows = with_sets(nodes, weights, given, roots)
         order, self.child, self.roots, self.level, self.is_shared = _by_levels(nodes, roots)
         self.order = np.where(order < len(weights), order, 0)  # of further windows, any
         """Nodes as given, by place."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,9 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 import rlx  # noqa: E402
-from rlx.errors import FormatError  # noqa: E402
-from rlx.onnx import InferenceSession, load, tree_masks, tree_tables  # noqa: E402
+from rlx.errors import FormatError, LimitError  # noqa: E402
+from rlx.limits import current_budget  # noqa: E402
+from rlx.onnx import InferenceSession, load, tree_masks, tree_sets, tree_tables  # noqa: E402
 from tests.onnx.models import model, node  # noqa: E402
 
 FLOAT = onnx.TensorProto.FLOAT
@@ -278,12 +281,95 @@ def test_a_chain_of_comparisons_with_values_is_sets(rows: int, missing: bool, mo
         np.testing.assert_array_equal(y[:, 0], expected)
 
 
+def count_of_records(given: Any) -> int:
+    """Return the nodes and leaves in the table of an ensemble, and the record of the end."""
+    graph = load(given, dims={"x": (1, 3)})
+    (walk,) = [each for each in graph.nodes if each.op.name == "walk_trees"]
+    found: int = walk.operands[1].shape[0] // walk.attribute("width")
+    return found
+
+
 def test_a_folded_chain_has_a_node_for_30_values() -> None:
     nodes = chain_of_equals([float(each) for each in range(75)], missing=False, mode="BRANCH_EQ")
-    graph = load(forest(**nodes), dims={"x": (1, 3)})
-    (walk,) = [each for each in graph.nodes if each.op.name == "walk_trees"]
-    table, records = walk.operands[1].shape[0], 1 + 3 + 4  # the end, the sets, and their leaves
-    assert table == records * walk.attribute("width")
+    assert count_of_records(forest(**nodes)) == 1 + 3 + 4  # the end, the sets, and their leaves
+
+
+def long_chain(count: int, *, is_same: bool) -> Any:
+    """Return a chain of comparisons with 0, 1, ..., of equal leaves or of a leaf for each value."""
+    nodes = chain_of_equals([float(each) for each in range(count)], missing=False, mode="BRANCH_EQ")
+    weights = [1.0] * count if is_same else [float(each) for each in range(count)]
+    return forest(**{**nodes, "target_weights": [*weights, -1.0]})
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_long_chain_has_nodes_for_its_sets(is_same: bool) -> None:
+    count = 3000
+    given = long_chain(count, is_same=is_same)
+    tests = count // 30 if is_same else count
+    assert count_of_records(given) == 1 + tests + (tests + 1)
+    x = np.random.default_rng(0).integers(-100, count + 100, (70, 3)).astype(np.float32)
+    expected = np.where((x[:, 1] < 0) | (x[:, 1] >= count), -1, 1 if is_same else x[:, 1])
+    (y,) = InferenceSession(given, backend="llvm").run(None, {"x": x})
+    np.testing.assert_array_equal(y[:, 0], expected)
+
+
+def count_of_steps(given: Any, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return the calls that making sets takes, and the sizes of the sets that are copied."""
+    steps = 0
+
+    def count_call(_frame: Any, event: str, _function: Any) -> None:
+        nonlocal steps
+        steps += event in ("call", "c_call")
+
+    def copied(members: set[float]) -> frozenset[float]:
+        nonlocal steps
+        steps += len(members)
+        return frozenset(members)
+
+    def counted(*operands: Any) -> Any:
+        sys.setprofile(count_call)
+        try:
+            return with_sets(*operands)
+        finally:
+            sys.setprofile(profile)
+
+    with_sets, profile = tree_sets.with_sets, sys.getprofile()
+    with monkeypatch.context() as patch:
+        patch.setattr(tree_sets, "frozenset", copied, raising=False)
+        patch.setattr(tree_tables, "with_sets", counted)
+        load(given, dims={"x": (1, 3)})
+    return steps
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_steps_grow_as_chains_do(is_same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as the square of their length."""
+    few, many = (
+        count_of_steps(long_chain(count, is_same=is_same), monkeypatch) for count in (750, 3000)
+    )
+    assert 750 < few < many < 5 * few
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_making_sets_takes_no_more_time_than_the_limit(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is up when the sets are begun; a single one is no chain to fold."""
+    caught: list[LimitError] = []
+
+    def late(*operands: Any) -> Any:
+        monkeypatch.setattr(current_budget(), "_started", -math.inf)
+        try:
+            return with_sets(*operands)
+        except LimitError as error:
+            caught.append(error)
+            raise
+
+    with_sets = tree_sets.with_sets
+    monkeypatch.setattr(tree_tables, "with_sets", late)
+    with pytest.raises(LimitError, match="the limit seconds is 60"):
+        load(long_chain(count, is_same=True), dims={"x": (1, 3)}, limits=rlx.LoadLimits(seconds=60))
+    assert caught
 
 
 @pytest.mark.parametrize("rows", [3, 40])
