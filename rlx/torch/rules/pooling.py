@@ -176,8 +176,9 @@ def _max_pool_backward(axes: int) -> Any:
         lead = x.ndim - axes
         count = math.prod(x.shape[lead:])
         rows = math.prod(x.shape[:lead])
-        flat_g = rnp.reshape(g, (rows, -1))
-        flat_places = rnp.reshape(places, (rows, -1))
+        pooled = math.prod(g.shape[lead:])
+        flat_g = rnp.reshape(g, (rows, pooled))
+        flat_places = rnp.reshape(places, (rows, pooled))
         total = rnp.zeros((rows, count), g.value.dtype)
         rows_at = np.arange(rows)[:, None]
         return rnp.reshape(total.at[rows_at, flat_places].add(flat_g), x.shape)

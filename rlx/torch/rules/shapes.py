@@ -10,7 +10,9 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx import lax
+from rlx.errors import UnsupportedError
 from rlx.ir.shape import Dim
+from rlx.ir.source_lines import calling_source
 from rlx.torch.registry import enter, rule
 
 enter({
@@ -77,6 +79,20 @@ def expand(x: Any, size: Sequence[Any], *, implicit: bool = False) -> Any:
 @rule("prims.broadcast_in_dim")
 def broadcast_in_dim(x: Any, shape: Any, axes: Any) -> Any:
     return lax.broadcast_in_dim(x, tuple(shape), tuple(axes))
+
+
+@rule("repeat_interleave.Tensor", typed=True)
+def repeat_interleave(result: Any, repeats: Any, *, output_size: Any = None) -> Any:
+    """The index of each element, as often as `repeats` says; `output_size` is their sum."""
+    if output_size is None:
+        raise UnsupportedError(
+            "repeat_interleave with a tensor of repeats has as many elements as a run gives",
+            source=calling_source(),
+            remedy="give output_size, the sum of repeats",
+        )
+    places = rnp.arange(repeats.shape[0])
+    found = rnp.repeat(places, repeats, total_repeat_length=output_size)
+    return found.astype(result.dtype)
 
 
 @rule("repeat", "tile")

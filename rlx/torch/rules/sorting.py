@@ -157,6 +157,8 @@ def bucketize(values: Any, boundaries: Any, *, out_int32: bool = False, right: b
 
 @rule("histc", typed=True)
 def histc(result: Any, x: Any, bins: int = 100, low: Any = 0, high: Any = 0) -> Any:
+    if 0 in x.shape:
+        return rnp.zeros((bins,), result.dtype)
     x = rnp.reshape(x, (-1,))
     first, last = rnp.asarray(low).astype(x.dtype), rnp.asarray(high).astype(x.dtype)
     if low == high == 0:
