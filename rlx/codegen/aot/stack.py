@@ -40,6 +40,8 @@ _INTERFACE, _SMALL_INTERFACE = 320, 64
 """`call`, `run` and the checks before the first kernel; with threads, their frame."""
 _VECTORS_IN_FLIGHT = 8
 """How many vectors compilers make of one value of a loop, by unrolling and by widening."""
+_SPILLED = 16
+"""One in so many bytes of values is kept twice: what a value is spread from, or a part of it."""
 _REGISTER, _UNROLLED = 16, 3
 """Vectors longer than any machine's register are in memory, once per unrolled copy."""
 
@@ -64,7 +66,9 @@ def _frame(kernel: Kernel, target: Target) -> int:
     fixed = _SMALL_FRAME if target.is_small else _FRAME
     arguments = word * (len(kernel.buffers) + len(kernel.scalars) + 3 + _longest_call(kernel))
     widened = _VECTORS_IN_FLIGHT * target.vector_bytes if _has_loop(kernel.body) else 0
-    return fixed + arguments + widened + _locals(kernel, target) + _alive(kernel.body, word)
+    alive = _alive(kernel.body, word)
+    spilled = 0 if target.is_small else alive // _SPILLED
+    return fixed + arguments + widened + _locals(kernel, target) + alive + spilled
 
 
 def _has_loop(block: Block) -> bool:

@@ -108,7 +108,10 @@ def int8_scaled_dequant_matmul(
     require_dtype(x.type, "f32", "x")
     rows = x.shape[-1] if x.rank else 0
     if not isinstance(rows, int):
-        raise ShapeError(f"x has shape {x.type.describe_shape()}; its last extent must be known")
+        raise ShapeError(
+            f"x has shape {x.type.describe_shape()}; its last extent must be known",
+            remedy="give x a last extent that is a number",
+        )
     rounded = narrow(rounded_to_bytes(padded_rows(x, ROUNDED)), axis=-1, start=0, length=rows)
     weights = decode_weights(codes, scale, zero_point, scheme=scheme, rows=rows)
     return matmul(rounded, weights)

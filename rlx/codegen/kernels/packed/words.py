@@ -219,8 +219,8 @@ class _WholeWords:
         least = min(levels)
         return Word(lookup_bytes([value - least for value in levels], code.bytes), bias=least)
 
-    def integer(self, place: Place) -> E:
-        raise TypeError(f"{place} is that of one code")
+    def __getattr__(self, name: str) -> Any:
+        raise TypeError(f"{name} is of one code")
 
 
 def whole_words(block: WordBlock, word: E) -> list[Word]:
