@@ -16,6 +16,11 @@ _STEPS = 16
 """Elements that a walk through one tree is worth, where work is divided among threads."""
 
 
+def _unsigned(place: E) -> E:
+    """Make a negative place a large number."""
+    return place.cast(Prim.I64).cast(Prim.U64)
+
+
 @kernel("walk_trees")
 def walk_trees(
     scope: Scope, keys: Reader, table: Reader, starts: Reader, y: Writer, *, width: int, **_: object
@@ -37,8 +42,7 @@ def walk_trees(
         return nodes.read_real(node + number)
 
     def inside(place: E, last: E) -> E:
-        """A negative place is a large number without a sign."""
-        return minimum(place.cast(Prim.I64).cast(Prim.U64), last).cast(Prim.I64)
+        return minimum(_unsigned(place), last).cast(Prim.I64)
 
     with rows(k, "row", target.extent(0), y.type.elements * _STEPS) as row:
         last_tree = (target.extent(1) - 1).cast(Prim.U64)
@@ -55,13 +59,14 @@ def walk_trees(
             left: E = const(0, Prim.I64)
             for place in places:
                 node = k.let("node", place)
-                target.write(row, inside(of(node, 3), last_tree), value=node.cast(Prim.I32))
-                key = source.read_real(row, inside(of(node, 1), last_column))
+                tree = k.let("tree", inside(of(node, 3), last_tree))
+                target.write(row, tree, value=node.cast(Prim.I32))
+                key = source.read_real(row, k.let("column", inside(of(node, 1), last_column)))
                 if width == 5:
                     key = key & of(node, 4)
                 # no select, of which compilers make a jump where it waits for a load
-                is_more = key > of(node, 0)
-                after = of(node, 2).cast(Prim.I64) + is_more.cast(Prim.I64) * width
-                place.set(k.let("after", inside(after, last_record)))
+                is_more = k.let("is_more", (key > of(node, 0)).cast(Prim.U64))
+                child = _unsigned(of(node, 2)) + is_more * width
+                place.set(k.let("after", minimum(child, last_record).cast(Prim.I64)))
                 left = left | place
             open_.set(left)
