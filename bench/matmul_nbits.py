@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+
+from bench.session_times import least_seconds
+from bench.text import print_table
 
 CASES = [
     (4, 32, False, 0), (4, 32, True, 0), (8, 32, False, 0),
@@ -68,23 +69,12 @@ def rows(inner: int, columns: int, heights: list[int]) -> Iterator[list[str]]:
             sessions = {"rlx": session_of("llvm", model), "ort": theirs}
             found, expected = (session.run(None, {"x": x})[0] for session in sessions.values())
             error = max(error, float(np.abs(found - expected).max() / np.abs(expected).max()))
-            best = _best(sessions, x)
+            best = least_seconds(sessions, {"x": x}, SECONDS, repeats=3)
             ours, ort = (f"{best[peer] * 1e6:.0f}" for peer in sessions)
             cells += [f"{ours} / {ort}", f"{best['rlx'] / best['ort']:.2f}"]
         bits, block, has_zeros, level = case
         described = [str(level), str(bits), str(block), "yes" if has_zeros else "no"]
         yield [*described, *cells, f"{error:.0e}"]
-
-
-def _best(sessions: dict[str, Any], x: Any) -> dict[str, float]:
-    best, until = dict.fromkeys(sessions, float("inf")), time.perf_counter() + SECONDS
-    while time.perf_counter() < until:
-        for peer, session in sessions.items():
-            for _ in range(3):
-                started = time.process_time()
-                session.run(None, {"x": x})
-                best[peer] = min(best[peer], time.process_time() - started)
-    return best
 
 
 def main() -> None:
@@ -96,10 +86,7 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     of_rows = [cell for m in options.rows for cell in (f"{m} rows: rlx / ONNX Runtime us", "ratio")]
     columns = ["level", "bits", "block", "zero points", *of_rows, "error"]
-    for cells in (columns, ["---"] * len(columns)):
-        print(f"| {' | '.join(cells)} |")
-    for cells in rows(options.inner, options.columns, options.rows):
-        print(f"| {' | '.join(cells)} |", flush=True)
+    print_table(columns, rows(options.inner, options.columns, options.rows))
 
 
 if __name__ == "__main__":

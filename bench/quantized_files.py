@@ -17,7 +17,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -27,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.quantized_models import resident_megabytes
+from bench.session_times import least_seconds
+from bench.text import print_table
 from examples.packaged import package_directory
 from rlx.dataclass import dataclass
 
@@ -243,14 +244,7 @@ def measured(name: str, path: Path) -> tuple[dict[str, float], float]:
                 assert found.shape == expected.shape
                 apart = np.abs(np.subtract(found, expected, dtype=np.float64)).max()
                 error = max(error, float(apart / max(np.abs(expected).max(), 1e-30)))
-    best, until = dict.fromkeys(sessions, float("inf")), time.perf_counter() + SECONDS
-    while time.perf_counter() < until:
-        for peer, session in sessions.items():
-            for _ in range(5):
-                started = time.process_time()
-                session.run(None, feed)
-                best[peer] = min(best[peer], time.process_time() - started)
-    return best, error
+    return least_seconds(sessions, feed, SECONDS), error
 
 
 def grown(peer: str, name: str, path: Path) -> int:
@@ -293,12 +287,9 @@ def main() -> None:
     if options.grow:
         _grow(options.grow[0], options.files[0], Path(options.grow[1]))
         return
-    for cells in (COLUMNS, ["---"] * len(COLUMNS)):
-        print(f"| {' | '.join(cells)} |")
     with tempfile.TemporaryDirectory() as temporary:
         directory = options.directory or Path(temporary)
-        for name in options.files:
-            print(f"| {' | '.join(row(name, directory))} |", flush=True)
+        print_table(COLUMNS, (row(name, directory) for name in options.files))
 
 
 if __name__ == "__main__":

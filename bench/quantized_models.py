@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.session_times import least_seconds
+from bench.text import print_table
 from examples.packaged import package_directory
 
 Feed = Mapping[str, NDArray[Any]]
@@ -210,13 +212,7 @@ def measured(path: Path, feed: Feed, threads: int) -> tuple[dict[str, float], fl
         float(np.abs(ours - theirs).max() / np.abs(theirs).max())
         for ours, theirs in zip(found, expected, strict=True)
     )
-    best, until = dict.fromkeys(sessions, float("inf")), time.perf_counter() + SECONDS
-    while time.perf_counter() < until:
-        for peer, session in sessions.items():
-            for _ in range(10):
-                started = time.perf_counter()
-                session.run(None, feed)
-                best[peer] = min(best[peer], time.perf_counter() - started)
+    best = least_seconds(sessions, feed, SECONDS, clock=time.perf_counter, repeats=10)
     return best, error
 
 
@@ -271,10 +267,7 @@ def main() -> None:
         peer, path = options.grow
         _grow(peer, Path(path), options.models[0], options.threads[0])
         return
-    for cells in (COLUMNS, ["---"] * len(COLUMNS)):
-        print(f"| {' | '.join(cells)} |")
-    for cells in rows(options.models, options.forms, options.threads):
-        print(f"| {' | '.join(cells)} |", flush=True)
+    print_table(COLUMNS, rows(options.models, options.forms, options.threads))
 
 
 if __name__ == "__main__":

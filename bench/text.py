@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bench.rounds import Row, Timing
 
@@ -39,3 +39,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a Markdown table, each row as soon as it is there."""
+    print(table(header, []))
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)

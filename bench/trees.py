@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from bench.quantized_models import session_of
+from bench.session_times import least_seconds
+from bench.text import print_table
 
 SECONDS = 1.5
 """Of calls, of both peers together."""
@@ -97,14 +99,8 @@ def measured(model: Any, x: Any, threads: int) -> tuple[dict[str, float], float]
         float(np.abs(a.astype(float) - b.astype(float)).max())
         for a, b in zip(found, expected, strict=True)
     )
-    best, until = dict.fromkeys(sessions, float("inf")), time.perf_counter() + SECONDS
     calls = max(1, 400 // len(x))
-    while time.perf_counter() < until:
-        for peer, session in sessions.items():
-            started = clock()
-            for _ in range(calls):
-                session.run(None, {"X": x})
-            best[peer] = min(best[peer], (clock() - started) / calls)
+    best = least_seconds(sessions, {"X": x}, SECONDS, clock=clock, repeats=1, calls=calls)
     return best, difference
 
 
@@ -134,10 +130,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    for cells in (COLUMNS, ["---"] * len(COLUMNS)):
-        print(f"| {' | '.join(cells)} |")
-    for cells in rows_of(options.models, options.rows, options.threads):
-        print(f"| {' | '.join(cells)} |", flush=True)
+    print_table(COLUMNS, rows_of(options.models, options.rows, options.threads))
 
 
 if __name__ == "__main__":
