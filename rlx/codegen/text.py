@@ -120,11 +120,6 @@ def llvm_comment(text: str) -> Emitted:
     return Emitted(f"; {one_line(text)}".rstrip())
 
 
-def hash_comment(text: str) -> Emitted:
-    """Return `text` in one line for a comment that `#` begins, as in CMake."""
-    return one_line(text)
-
-
 def cmake_argument(text: str) -> Emitted:
     """Return one argument of a CMake command, in quotes if it needs any."""
     if _PLAIN_ARGUMENT.fullmatch(text):

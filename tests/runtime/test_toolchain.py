@@ -87,12 +87,10 @@ def test_output_of_a_tool_is_returned() -> None:
     assert run_tool([sys.executable, "-c", "print('hello')"]) == "hello\n"
 
 
-needs_proc = pytest.mark.skipif(
-    not any(Path("/proc").glob("[0-9]*/stat")), reason="/proc does not list processes here"
+@pytest.mark.skipif(
+    not any(Path("/proc").glob("[0-9]*/stat")),
+    reason="/proc does not list processes, of which descendants of a tool are found",
 )
-
-
-@needs_proc
 def test_what_takes_too_long_is_ended_with_what_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +102,6 @@ def test_what_takes_too_long_is_ended_with_what_it_started(
     assert _ends(int(started.read_text()))
 
 
-@needs_proc
 @pytest.mark.parametrize("then", ["exit", "sleep 1000"])
 def test_an_interrupt_stays_one_whether_the_tool_ends_by_itself_or_not(
     then: str, tmp_path: Path
@@ -129,7 +126,6 @@ def test_an_interrupt_stays_one_whether_the_tool_ends_by_itself_or_not(
     assert _ends(int((tmp_path / "pid").read_text()))
 
 
-@needs_proc
 def test_a_tool_ends_with_the_group_of_its_process(tmp_path: Path) -> None:
     """As `timeout` ends a command, and a terminal that is closed."""
     started = tmp_path / "started"

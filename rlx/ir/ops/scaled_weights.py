@@ -85,13 +85,7 @@ def scaled_dequant_matmul(
 
     Weights that are params are laid out as blocks once, and never decoded as a whole.
     """
-    require_dtype(x.type, "f32", "x")
-    rows = x.shape[-1] if x.rank else 0
-    if not isinstance(rows, int):
-        raise ShapeError(
-            f"x has shape {x.type.describe_shape()}; its last extent must be known",
-            remedy="bind the symbol of that extent to a number",
-        )
+    rows = _known_rows(x)
     weights = decode_weights(codes, scale, zero_point, scheme=scheme, rows=rows)
     return matmul(x, weights)
 
@@ -105,16 +99,22 @@ def int8_scaled_dequant_matmul(
     Integers are multiplied where weights are params, and the target has an instruction for it.
     The gradient is that of `scaled_dequant_matmul`: rounding passes it on.
     """
+    rows = _known_rows(x)
+    rounded = narrow(rounded_to_bytes(padded_rows(x, ROUNDED)), axis=-1, start=0, length=rows)
+    weights = decode_weights(codes, scale, zero_point, scheme=scheme, rows=rows)
+    return matmul(rounded, weights)
+
+
+def _known_rows(x: Value) -> int:
+    """Return the last extent of f32 `x`: the rows of the weights by which it is multiplied."""
     require_dtype(x.type, "f32", "x")
     rows = x.shape[-1] if x.rank else 0
     if not isinstance(rows, int):
         raise ShapeError(
             f"x has shape {x.type.describe_shape()}; its last extent must be known",
-            remedy="give x a last extent that is a number",
+            remedy="bind the symbol of that extent to a number",
         )
-    rounded = narrow(rounded_to_bytes(padded_rows(x, ROUNDED)), axis=-1, start=0, length=rows)
-    weights = decode_weights(codes, scale, zero_point, scheme=scheme, rows=rows)
-    return matmul(rounded, weights)
+    return rows
 
 
 def padded_rows(x: Value, size: int) -> Value:

@@ -57,11 +57,11 @@ def _by_phase(node: Node) -> Value | None:
     if max(steps) == 1 or has_both or not known or 0 in x.shape:
         return None
     positions = tuple(map(static, result_extents(x.shape[2:], w.shape[2:], sliding)))
-    rows = tuple(-(-extent // step) for extent, step in zip(positions, steps, strict=True))
     first = tuple(-(axis.low + 1) % axis.input_dilation for axis in sliding)
     pays = not any(first) or math.prod(steps) > _FEW_PHASES
     if pays and 0 not in w.shape and all(map(_has_as_many_taps, w.shape[2:], sliding)):
         return _in_one(x, w, first, positions, sliding, groups)
+    rows = tuple(-(-extent // step) for extent, step in zip(positions, steps, strict=True))
     parts = [
         _part(x, w, _phases(phase, rows, x, w, sliding), rows, groups)
         for phase in itertools.product(*map(range, steps))
