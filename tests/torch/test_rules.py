@@ -304,3 +304,21 @@ def test_an_operator_that_needs_numbers_is_compiled_for_exact_sizes() -> None:
     for size in (6, 7, 9):
         x = torch.randn(3, size)
         close(run(x), call(x))
+
+
+def test_repeats_with_a_known_sum_are_gathered() -> None:
+    x, repeats = torch.randn(4, 2), torch.tensor([1, 0, 3, 2])
+
+    def run(x: Any) -> Any:
+        return torch.repeat_interleave(x, repeats, dim=0, output_size=6)
+
+    found = with_gradients(compiled(run, fullgraph=True), x)
+    for own, expected in zip(found, with_gradients(run, x), strict=True):
+        assert torch.equal(own, expected)
+
+
+def test_empty_histograms_and_pools_are_zeros_and_empty() -> None:
+    assert torch.equal(compiled(torch.histc)(torch.zeros(0), 4), torch.zeros(4))
+    pool = nn.FractionalMaxPool3d(2, output_size=2)
+    (gradient,) = with_gradients(compiled(pool), torch.zeros(0, 2, 5, 5, 5))[1:]
+    assert gradient.shape == (0, 2, 5, 5, 5)
